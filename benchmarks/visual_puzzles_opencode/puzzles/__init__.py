@@ -1,0 +1,1 @@
+"""Procedural visual puzzles with exact answers: one module per subtype, each a generator and an independent solver."""

@@ -1,0 +1,148 @@
+"""Opening and closing the sessions of an episode: requests and replies of the resources, agent and model servers."""
+
+from pydantic import Field, SecretStr
+
+from gym_core.types.ids import EpisodeId, SafeId, TaskId
+from gym_core.types.wire import JsonObject, Wire
+
+
+class SandboxEnforcement(Wire):
+    """What a provider really enforced for one sandbox; stored in the row, never assumed."""
+
+    provider: str
+    mechanism: str
+    """For instance "bubblewrap 0.8.0"."""
+    network: str
+    """"none", "exact_port", "host" or "port_any_host"."""
+    memory: str
+    """"cgroup_v1", "cgroup_v2", "watchdog" or "none"."""
+    seccomp: bool
+    user: str
+    """"uid_per_sandbox" or "shared_uid"."""
+
+
+class SandboxLease(Wire):
+    """The right to use one lent sandbox: an address, a scoped token and an end. Never provider credentials."""
+
+    lease_id: SafeId
+    url: str
+    """Base URL of the lender; the lease's routes are under `{url}/v1/sandboxes/{lease_id}`."""
+    token: str
+    """Good for this lease alone."""
+    expires_at: float
+    """Unix time, seconds. A lease is renewed while used and reaped when it is not."""
+    workdir: str
+    model_url: str | None
+    """Base URL (ending in /v1) of the policy model server as seen from inside; None without network."""
+    enforced: SandboxEnforcement
+
+
+class SeedSessionRequest(Wire):
+    resources_session_id: SafeId
+    """Chosen by the caller, so that a lost reply cannot lose a session."""
+    episode_id: EpisodeId
+    task_id: TaskId
+    task_data: JsonObject
+
+
+class SeedSessionReply(Wire):
+    resources_session_id: SafeId
+    resources_tools: JsonObject | None = None
+    sandbox_access: SandboxLease | None = None
+
+
+class CloseSessionRequest(Wire):
+    resources_session_id: SafeId
+    episode_id: EpisodeId
+
+
+class CloseSessionReply(Wire):
+    resources_session_id: SafeId
+
+
+class ModelAccess(Wire):
+    """How an agent reaches the policy for one session."""
+
+    base_url: str
+    """Ends in /v1; as seen from the agent server's host. Inside a sandbox use `SandboxLease.model_url`."""
+    api_key: str
+    """Good for one session."""
+    context_tokens: int
+    max_output_tokens: int
+
+
+class OpenAgentSessionRequest(Wire):
+    agent_session_id: SafeId
+    episode_id: EpisodeId
+    task_id: TaskId
+    model: ModelAccess
+    sandbox_access: SandboxLease | None = None
+    tool_accesses: list[JsonObject] = []
+
+
+class OpenAgentSessionReply(Wire):
+    agent_session_id: SafeId
+
+
+class CloseAgentSessionRequest(Wire):
+    agent_session_id: SafeId
+    episode_id: EpisodeId
+
+
+class AgentReport(Wire):
+    """What an agent server saw of one session, for the record and the page; numbers, no content."""
+
+    seconds: float = 0.0
+    tool_calls: dict[str, int] = {}
+    """Tool name to count."""
+    images_read: int = 0
+    notes: list[str] = []
+    """Stable phrases for things someone should look at, such as "events_cut" or "restarted_at_start"."""
+    versions: dict[str, str] = {}
+
+
+class CloseAgentSessionReply(Wire):
+    agent_session_id: SafeId
+    agent_observations: AgentReport
+
+
+class CaptureSessionRequest(Wire):
+    """Asks the policy model server for a session key."""
+
+    session_id: SafeId
+    captures_dir: str | None = None
+    """Absolute folder for this session's call records; None keeps them under the server's own state folder."""
+    assets_dir: str | None = None
+    """Absolute folder of images by SHA-256; None as above."""
+
+
+class CaptureSessionReply(Wire):
+    session_id: SafeId
+    api_key: SecretStr
+    context_tokens: int
+    max_output_tokens: int
+
+
+class CaptureSummary(Wire):
+    """What the policy model server saw of one session."""
+
+    session_id: SafeId
+    calls: int = 0
+    failed_calls: int = 0
+    last_failure: str | None = None
+    """A `FailureKind` word when the endpoint, not the model, ended the last call."""
+    last_failure_message: str | None = None
+    first_call_at: float | None = None
+    """Unix time, seconds; None until the first request of the session arrived."""
+    last_finish_reason: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_seconds: float = 0.0
+    images: list[str] = []
+    """SHA-256 of each image the model received, in order of first appearance."""
+    has_token_ids: bool = False
+    has_logprobs: bool = False
+    capture_complete: bool = True
+    """False when a record of a call could not be kept; the sample is then not for training."""
+    notes: dict[str, int] = Field(default={})
+    """Stable phrase to count, such as "dropped_field:chat_template" or "template_leak"."""
