@@ -70,9 +70,7 @@ class FailurePolicy:
 _MODEL = FailurePolicy(Outcome.SCORE_ZERO, retries_episode=False, http_status=422)
 _OURS = FailurePolicy(Outcome.MASK, retries_episode=True, http_status=503)
 _BUG = FailurePolicy(Outcome.MASK, retries_episode=False, http_status=500)
-_JUDGE = FailurePolicy(
-    Outcome.MASK, retries_episode=False, http_status=502, row_kind=FailureKind.JUDGE_FAILED
-)
+_JUDGE = FailurePolicy(Outcome.MASK, retries_episode=False, http_status=502, row_kind=FailureKind.JUDGE_FAILED)
 _STOPPED = FailurePolicy(Outcome.NOT_WRITTEN, retries_episode=False, http_status=503)
 _CONFLICT = FailurePolicy(Outcome.MASK, retries_episode=True, http_status=409)
 _GONE = FailurePolicy(Outcome.MASK, retries_episode=True, http_status=404)

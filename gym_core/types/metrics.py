@@ -1,0 +1,55 @@
+"""The metrics report of a run: `X_aggregate_metrics.json`."""
+
+from gym_core.types.wire import Wire
+
+
+class Estimate(Wire):
+    """A mean over tasks with its 95 % interval, clustered by task."""
+
+    mean: float | None
+    """None when nothing was measured."""
+    ci_low_95: float | None = None
+    ci_high_95: float | None = None
+    """None with fewer than two measured tasks."""
+    tasks: int
+    rollouts: int
+
+
+class Coverage(Wire):
+    expected: int
+    """Rollouts that the run set out to do."""
+    finished: int
+    measured: int
+    """Finished and not masked."""
+    masked: int
+    missing: int
+    fully_masked_tasks: int
+
+
+class Spread(Wire):
+    mean: float
+    median: float
+    p95: float
+    max: float
+
+
+class MetricsReport(Wire):
+    environment: str
+    reward: Estimate
+    coverage: Coverage
+    key_metrics: dict[str, float]
+    """`mean/reward` and every other `mean/*`, pass@k, avg@k: name to value, fractions in [0, 1] unless named."""
+    by_category: dict[str, Estimate]
+    by_subtype: dict[str, Estimate]
+    """Keyed "category/subtype"."""
+    failures: dict[str, int]
+    """Failure kind to rollouts, scored and masked alike."""
+    masked_failures: dict[str, int]
+    tool_calls: dict[str, Spread]
+    """Tool name to calls per rollout."""
+    tokens: dict[str, Spread]
+    """"input", "output" and "images", per rollout."""
+    seconds: dict[str, Spread]
+    """"total", "model", ... per rollout."""
+    matcher_agreement: float | None = None
+    """Share of measured rollouts on which the deterministic matcher and the verdict agree; None without both."""

@@ -1,0 +1,81 @@
+"""A run as trainers and the command line ask for it and watch it."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from gym_core.types.ids import SafeId
+from gym_core.types.metrics import MetricsReport
+from gym_core.types.wire import Wire
+
+
+class RunOptions(Wire):
+    """One evaluation. The keys of the command line's overrides, word for word."""
+
+    environment: str | None = None
+    """Name of the environment server instance; None means the only one with a dataset of this split."""
+    output_jsonl_fpath: str
+    split: str = "benchmark"
+    """Datasets of this `type` are run."""
+    limit: int | None = Field(default=None, gt=0)
+    """Only the first so many tasks."""
+    num_repeats: int | None = Field(default=None, gt=0)
+    """Rollouts a task; None means the dataset's own number."""
+    num_samples_in_parallel: int = Field(default=8, gt=0)
+    """Rollouts in flight (`--concurrency`)."""
+    resume: bool = True
+    """False refuses a path that already holds rollouts; nothing is ever deleted."""
+    max_rollout_attempts: int = Field(default=3, gt=0)
+    """Episodes a rollout may take when ours is the fault."""
+    retry_budget_fraction: float = Field(default=0.2, ge=0)
+    """Retries of the whole run, as a share of its rollouts (at least 10); past it a failed rollout is masked at once."""
+    max_masked_fraction: float = Field(default=0.05, ge=0, le=1)
+    """Above this share of masked rollouts the run ends with exit code 1."""
+    retry_masked: bool = True
+    """A resume tries masked rollouts of ours again; judge failures stay (re-judge them instead)."""
+
+
+class RunState(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    DRAINING = "draining"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class RunProgress(Wire):
+    """A snapshot of a run; the data of each `progress` event."""
+
+    run_id: SafeId
+    state: RunState
+    total: int = 0
+    done: int = 0
+    """Finished rollouts, those of earlier runs into the same file included."""
+    resumed: int = 0
+    """Of them, finished before this run started."""
+    running: int = 0
+    masked: int = 0
+    retries: int = 0
+    mean_reward: float | None = None
+    ci_low_95: float | None = None
+    ci_high_95: float | None = None
+    elapsed_s: float = 0.0
+    rollouts_per_s: float = 0.0
+    remaining_s: float | None = None
+    failures: dict[str, int] = {}
+    message: str = ""
+    """Why a run failed or was cancelled."""
+
+
+class RunResult(Wire):
+    """How a run ended; the data of the last (`end`) event and of GET /v1/runs/{id}."""
+
+    progress: RunProgress
+    metrics: MetricsReport | None = None
+    files: dict[str, str] = {}
+    """What it is ("rollouts", "failures", "metrics", "manifest", "assets", "captures") to path."""
+
+
+class RunAccepted(Wire):
+    run_id: SafeId
