@@ -1,9 +1,9 @@
 """What a puzzle is, and what a subtype's module offers.
 
-Every subtype module defines SUBTYPE, CATEGORY, `generate(rng, level) -> Puzzle` and `solve(puzzle) -> str`. The generator
-computes the gold from its parameters; `solve` recomputes it another way from `puzzle.structure`, and a test holds the
-two together. Drawing is deterministic: integer coordinates, no anti-aliasing, no system font, randomness only from the
-`random.Random` handed in.
+Every subtype module defines SUBTYPE, CATEGORY, `generate(rng, level) -> Puzzle` and `solve(puzzle) -> str`. The
+generator computes the gold from its parameters; `solve` recomputes it another way from `puzzle.structure`, and a test
+holds the two together. Drawing is deterministic: integer coordinates, no anti-aliasing, no system font, randomness only
+from the `random.Random` handed in.
 """
 
 import random
