@@ -132,6 +132,10 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def renew(self) -> None:
+        """Start the time to live anew. Every other use does so too, except `is_alive`."""
+        ...
+
     async def is_alive(self) -> bool: ...
 
     async def close(self) -> None:
