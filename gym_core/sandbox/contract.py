@@ -167,7 +167,7 @@ class SandboxProvider(Protocol):
         ...
 
     async def sweep(self) -> SweepReport:
-        """Remove what dead owners left: processes, cgroups, folders. Safe beside living providers of other processes."""
+        """Remove what dead owners left: processes, cgroups, folders. Safe beside living providers elsewhere."""
         ...
 
     async def aclose(self) -> None:

@@ -1,8 +1,8 @@
 """A sandbox in memory, for tests of everything that uses one: files are a dictionary, commands do what the test says.
 
-    provider = FakeProvider()
-    sandbox = await provider.create("box-1", SandboxSpec())
-    sandbox.on_exec(lambda launch, sandbox: ExecResult(exit_code=0, stdout=b"hello"))
+provider = FakeProvider()
+sandbox = await provider.create("box-1", SandboxSpec())
+sandbox.on_exec(lambda launch, sandbox: ExecResult(exit_code=0, stdout=b"hello"))
 """
 
 import asyncio
