@@ -13,6 +13,8 @@ from PIL import Image, ImageDraw
 Color = tuple[int, int, int]
 Point = tuple[int, int]
 Box = tuple[int, int, int, int]
+Glyph = tuple[int, ...]
+"""Seven rows of five dots, the highest bit on the left."""
 
 PAPER: Color = (255, 255, 255)
 INK: Color = (24, 24, 28)
@@ -107,15 +109,17 @@ def text_size(text: str, scale: int) -> Point:
 
 def draw_text(img: Image.Image, xy: Point, text: str, scale: int, color: Color = INK) -> None:
     """One line of text with its top left corner at `xy`. Raises KeyError for a character the font lacks."""
-    draw = ImageDraw.Draw(img)
-    left, top = xy
     for position, character in enumerate(text):
-        x0 = left + position * (GLYPH_WIDTH + 1) * scale
-        for row, bits in enumerate(FONT[character]):
-            for column in range(GLYPH_WIDTH):
-                if bits >> (GLYPH_WIDTH - 1 - column) & 1:
-                    x, y = x0 + column * scale, top + row * scale
-                    draw.rectangle((x, y, x + scale - 1, y + scale - 1), fill=color)
+        draw_glyph(img, (xy[0] + position * (GLYPH_WIDTH + 1) * scale, xy[1]), FONT[character], scale, color)
+
+
+def draw_glyph(img: Image.Image, xy: Point, glyph: Glyph, scale: int, color: Color = INK) -> None:
+    """Dots of `scale` pixels, top left corner at `xy`."""
+    for row, bits in enumerate(glyph):
+        for column in range(GLYPH_WIDTH):
+            if bits >> (GLYPH_WIDTH - 1 - column) & 1:
+                x, y = xy[0] + column * scale, xy[1] + row * scale
+                draw_rect(img, (x, y, x + scale, y + scale), color)
 
 
 def draw_text_centered(img: Image.Image, center: Point, text: str, scale: int, color: Color = INK) -> None:
@@ -131,11 +135,11 @@ def _stamp(draw: ImageDraw.ImageDraw, center: Point, radius: int, color: Color) 
         draw.line((x - half, y + dy, x + half, y + dy), fill=color)
 
 
-def _glyph(rows: str) -> tuple[int, ...]:
+def _glyph(rows: str) -> Glyph:
     return tuple(int(row.replace(".", "0").replace("#", "1"), 2) for row in rows.split())
 
 
-FONT: dict[str, tuple[int, ...]] = {
+FONT: dict[str, Glyph] = {
     " ": _glyph("..... ..... ..... ..... ..... ..... ....."),
     "A": _glyph(".###. #...# #...# ##### #...# #...# #...#"),
     "B": _glyph("####. #...# #...# ####. #...# #...# ####."),
@@ -182,4 +186,4 @@ FONT: dict[str, tuple[int, ...]] = {
     "(": _glyph("...#. ..#.. .#... .#... .#... ..#.. ...#."),
     ")": _glyph(".#... ..#.. ...#. ...#. ...#. ..#.. .#..."),
 }
-"""Capital letters, digits and a few marks: seven rows of five pixels, the highest bit on the left."""
+"""Capital letters, digits and a few marks."""
