@@ -1,6 +1,6 @@
 """Opening and closing the sessions of an episode: requests and replies of the resources, agent and model servers."""
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from gym_core.types.ids import EpisodeId, SafeId, TaskId
 from gym_core.types.wire import JsonObject, Wire
@@ -118,7 +118,8 @@ class CaptureSessionRequest(Wire):
 
 class CaptureSessionReply(Wire):
     session_id: SafeId
-    api_key: SecretStr
+    api_key: str
+    """Good for this session's calls and nothing else."""
     context_tokens: int
     max_output_tokens: int
 

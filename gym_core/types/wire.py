@@ -1,8 +1,8 @@
 """The base class of everything that crosses a process or a file, and the name for JSON that is only carried."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr, SerializationInfo
 
 JsonObject = dict[str, Any]
 """JSON we carry and do not look into. Any: its shape belongs to somebody else."""
@@ -12,3 +12,12 @@ class Wire(BaseModel):
     """Frozen, extras forbidden: a typo on our own wire is an error and never a silence."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
+    context = info.context
+    return secret.get_secret_value() if isinstance(context, dict) and context.get("reveal") else "****"
+
+
+Secret = Annotated[SecretStr, PlainSerializer(_serialize_secret, return_type=str)]
+"""A secret field: "****" wherever it is written, but for `model_dump_json(context={"reveal": True})` towards its owner."""

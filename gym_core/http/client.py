@@ -1,0 +1,184 @@
+"""Calls between services: typed, bounded, with a time-out each. The only user of aiohttp's client.
+
+aiohttp rather than httpx: a call costs a quarter of the CPU, and a rollout makes eight of them
+(docs/decisions/001-one-http-client.md).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+import aiohttp
+from pydantic import ValidationError
+
+from gym_core.errors import FailureKind, TransportError
+from gym_core.http.problem import error_of
+from gym_core.types.wire import Wire
+
+ReplyT = TypeVar("ReplyT", bound=Wire)
+
+DEFAULT_TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_S = 5.0
+RECONNECT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Waits between tries when the connection is refused: a service that is being restarted comes back within them."""
+MAX_REPLY_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    status: int
+    body: bytes
+
+
+class HttpPool:
+    """One connection pool of a process. Open it inside the event loop; whoever opens it closes it."""
+
+    def __init__(self, connections_per_host: int = 1024) -> None:
+        self._limit = connections_per_host
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._limit, keepalive_timeout=30)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+                auto_decompress=False,
+                trust_env=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=1 << 20,
+            )
+        return self._session
+
+    def service(self, url: str, token: str) -> "ServiceClient":
+        return ServiceClient(self, url, token)
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+class ServiceClient:
+    """One service as another one calls it. Errors come back as the class they left as.
+
+    A refused connection is tried again for a few seconds, since nothing can have happened; nothing else is.
+    """
+
+    def __init__(self, pool: HttpPool, url: str, token: str) -> None:
+        self.url = url.rstrip("/")
+        self._pool = pool
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    async def call(
+        self,
+        method: str,
+        route: str,
+        body: Wire | None,
+        reply: type[ReplyT],
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> ReplyT:
+        """Send one `Wire`, get one back. Raises what the service raised, or TransportError."""
+        raw = await self.call_raw(method, route, body.model_dump_json().encode() if body else b"", timeout_s=timeout_s)
+        try:
+            return reply.model_validate_json(raw)
+        except ValidationError as error:
+            raise TransportError(f"{method} {self.url}{route}: not a {reply.__name__}: {error}") from error
+
+    async def call_raw(
+        self, method: str, route: str, body: bytes = b"", *, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> bytes:
+        """As `call`, for bodies somebody else parses."""
+        answer = await self.send(method, route, body=body, timeout_s=timeout_s)
+        if answer.status >= 400:
+            raise error_of(answer.status, answer.body, f"{method} {self.url}{route}")
+        return answer.body
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> HttpReply:
+        """The bare exchange: any status is a reply. Raises TransportError."""
+        async with self._exchange(method, path, query=query, body=body, timeout_s=timeout_s) as response:
+            content = await response.read()
+        if len(content) > MAX_REPLY_BYTES:
+            raise TransportError(f"{method} {self.url}{path}: reply of {len(content)} bytes")
+        return HttpReply(response.status, content)
+
+    async def stream(
+        self, method: str, path: str, *, body: bytes = b"", timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> AsyncIterator[bytes]:
+        """Lines of a streamed reply, without their ends, as they come. Raises like `call`."""
+        async with self._exchange(method, path, body=body, timeout_s=timeout_s) as response:
+            if response.status >= 400:
+                raise error_of(response.status, await response.read(), f"{method} {self.url}{path}")
+            pending = bytearray()
+            async for chunk in response.content.iter_any():
+                pending += chunk
+                *lines, rest = pending.split(b"\n")
+                pending = bytearray(rest)
+                for line in lines:
+                    yield bytes(line)
+            if pending:
+                yield bytes(pending)
+
+    @contextlib.asynccontextmanager
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        timeout_s: float,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        where = f"{method} {self.url}{path}"
+        try:
+            async with asyncio.timeout(timeout_s):
+                response = await self._connect(method, path, query, body)
+                async with response:
+                    yield response
+        except TimeoutError as error:
+            raise TransportError(
+                f"{where}: no answer within {timeout_s:g} s", kind=FailureKind.TRANSPORT_TIMEOUT
+            ) from error
+        except aiohttp.ClientConnectionError as error:
+            kind = (
+                FailureKind.TRANSPORT_UNREACHABLE
+                if isinstance(error, aiohttp.ClientConnectorError)
+                else FailureKind.TRANSPORT_PEER_DROP
+            )
+            raise TransportError(f"{where}: {type(error).__name__}: {error}", kind=kind) from error
+        except aiohttp.ClientError as error:
+            raise TransportError(
+                f"{where}: {type(error).__name__}: {error}", kind=FailureKind.TRANSPORT_PEER_DROP
+            ) from error
+
+    async def _connect(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: bytes
+    ) -> aiohttp.ClientResponse:
+        for pause_s in (*RECONNECT_PAUSES_S, None):
+            try:
+                return await self._pool.session.request(
+                    method, self.url + path, params=query, data=body or None, headers=self._headers
+                )
+            except aiohttp.ClientConnectorError:
+                if pause_s is None:
+                    raise
+                await asyncio.sleep(pause_s)
+        raise AssertionError("unreachable")

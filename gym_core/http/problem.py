@@ -1,0 +1,58 @@
+"""How an error crosses HTTP: one JSON shape, and the way back to the same class."""
+
+import builtins
+
+import msgspec
+from starlette.responses import Response
+
+from gym_core.errors import FAILURE_POLICY, EpisodeError, FailureKind, TransportError, error_of_kind
+from gym_core.types.wire import Wire
+
+BAD_REQUEST = "bad_request"
+
+# Standard errors that keep their class across the wire: the sandbox contract promises them.
+_STANDARD = ("FileNotFoundError", "PermissionError", "IsADirectoryError", "NotADirectoryError", "OSError", "ValueError")
+
+
+class Problem(Wire):
+    kind: str
+    """A `FailureKind` word, "bad_request" or "unauthorized"."""
+    message: str
+    type: str | None = None
+    """Class name of a standard error."""
+
+
+class ErrorReply(Wire):
+    error: Problem
+
+
+def problem_response(status: int, kind: str, message: str, *, type_name: str | None = None) -> Response:
+    reply = ErrorReply(error=Problem(kind=kind, message=message, type=type_name))
+    return Response(reply.model_dump_json(), status_code=status, media_type="application/json")
+
+
+def response_of(error: Exception) -> Response:
+    """The reply for an error that reached a route's edge."""
+    if isinstance(error, EpisodeError):
+        return problem_response(FAILURE_POLICY[error.kind].http_status, error.kind, str(error))
+    if isinstance(error, (OSError, ValueError)):
+        name = type(error).__name__
+        return problem_response(422, BAD_REQUEST, str(error), type_name=name if name in _STANDARD else "ValueError")
+    return problem_response(500, FailureKind.INTERNAL, "internal error; the server's log has the traceback")
+
+
+def error_of(status: int, body: bytes, where: str) -> Exception:
+    """The error that a reply with `status` >= 400 stands for; never raises."""
+    try:
+        problem = msgspec.convert(msgspec.json.decode(body), type=dict[str, dict[str, object]])["error"]
+    except (msgspec.MsgspecError, KeyError, RecursionError, ValueError):
+        return TransportError(f"{where}: HTTP {status}: {body[:200]!r}")
+    kind, message, name = str(problem.get("kind")), str(problem.get("message")), problem.get("type")
+    if isinstance(name, str) and name in _STANDARD:
+        standard: type[Exception] = getattr(builtins, name)
+        return standard(message)
+    if kind in FailureKind.__members__.values():
+        return error_of_kind(FailureKind(kind), message)
+    if status == 422:
+        return ValueError(f"{where}: {message}")
+    return TransportError(f"{where}: HTTP {status} {kind}: {message}")

@@ -1,0 +1,240 @@
+"""The base of an environment: it seeds a session, lends a sandbox when its block says so, and grades what came back.
+
+Authors subclass `ResourcesServer`, name their `task_type` and write `verify`. They raise plain Python errors.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, TypeVar
+
+from fastapi import FastAPI
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gym_core.config.schema import ServerRef
+from gym_core.errors import (
+    ConfigError,
+    EpisodeError,
+    FailureKind,
+    InvalidTask,
+    Outcome,
+    SandboxError,
+    boundary,
+    outcome_of,
+)
+from gym_core.http.app import add_route
+from gym_core.sandbox.contract import DEFAULT_WORKDIR, Sandbox, SandboxProvider, SandboxResources, SandboxSpec
+from gym_core.sandbox.egress import network_policy
+from gym_core.sandbox.lease import LeaseTable
+from gym_core.sandbox.lease_routes import add_lease_routes
+from gym_core.sandbox.providers import open_provider
+from gym_core.servers.base import Server, ServerConfig
+from gym_core.servers.context import ServerContext
+from gym_core.servers.sessions import SessionTable
+from gym_core.types.flat_row import VerifyRequest, verification_to_flat, verify_request_from_flat
+from gym_core.types.responses import ResponsesReply
+from gym_core.types.session import (
+    CloseSessionReply,
+    CloseSessionRequest,
+    SandboxLease,
+    SeedSessionReply,
+    SeedSessionRequest,
+)
+from gym_core.types.task import TaskData
+from gym_core.types.verification import Failure, Verification
+from gym_core.types.wire import JsonObject, Wire
+
+log = logging.getLogger(__name__)
+
+TaskT = TypeVar("TaskT", bound=TaskData)
+
+
+class SandboxSettings(Wire):
+    """`sandbox_config` of a resources server's block."""
+
+    image: str | None = None
+    ttl_s: float = 7200.0
+    """A lent sandbox that nobody uses ends after a third of this, any after all of it."""
+    resources: SandboxResources = SandboxResources()
+
+
+class ResourcesServerConfig(ServerConfig):
+    sandbox_provider: str | None = None
+    """Name of a top-level block `{<provider>: {...}}`; None lends no sandbox."""
+    sandbox_config: SandboxSettings = SandboxSettings()
+    sandbox_workdir: str = DEFAULT_WORKDIR
+    sandbox_network_access: Literal["none", "model_only"] = "none"
+    sandbox_model_server: ServerRef | None = None
+    """The one server that `model_only` lets a sandbox reach."""
+    session_idle_s: float = 7200.0
+    """A session that nobody used for this long is closed: its owner is gone."""
+
+
+ResourcesConfigT = TypeVar("ResourcesConfigT", bound=ResourcesServerConfig)
+
+
+@dataclass
+class ResourcesSession:
+    """What this server holds for one episode."""
+
+    request: SeedSessionRequest
+    sandbox: Sandbox | None = None
+    lease: SandboxLease | None = None
+
+
+@dataclass(frozen=True)
+class Submission(Generic[TaskT]):
+    """What the agent handed in, with the key to grade it against."""
+
+    task: TaskT
+    response: ResponsesReply
+    session: ResourcesSession | None
+    """None when graded without a session (re-judging)."""
+
+    @property
+    def text(self) -> str:
+        """The final assistant message; "" when there is none."""
+        return self.response.final_text
+
+    @property
+    def assistant_text(self) -> str:
+        return self.response.assistant_text()
+
+
+class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]):
+    """Subclasses set `task_type` and write `verify`; `config_type` when their block has more fields."""
+
+    config_type = ResourcesServerConfig
+    task_type: ClassVar[type[TaskData]] = TaskData
+    own_paths = ("/v1/sandboxes/",)
+
+    def __init__(self, config: ResourcesConfigT, context: ServerContext) -> None:
+        super().__init__(config, context)
+        self.sessions: SessionTable[ResourcesSession] = SessionTable(self._end_session, idle_s=config.session_idle_s)
+        self.leases = LeaseTable()
+        self._provider: SandboxProvider | None = None
+
+    async def verify(self, submission: Submission[TaskT]) -> Verification:
+        """Grade an answer. A plain error is a `verifier_error` and masks; a JudgeError masks as such."""
+        raise NotImplementedError(f"{type(self).__name__} grades nothing: write `verify`")
+
+    async def describe_failure(self, submission: Submission[TaskT]) -> JsonObject:
+        """Columns for an episode that is scored 0 without grading; {} by default. May not call a judge."""
+        return {}
+
+    # -- life ---------------------------------------------------------------
+
+    async def open(self) -> None:
+        if self.config.sandbox_provider:
+            block = self.context.slice.sandboxes.get(self.config.sandbox_provider)
+            if block is None:
+                raise ConfigError(f"{self.context.name}: no sandbox block named {self.config.sandbox_provider!r}")
+            self._provider = open_provider(block)
+            swept = await self._provider.sweep()
+            if swept.removed:
+                log.warning("leftovers of dead owners removed", extra={"removed": swept.removed})
+        self.sessions.start()
+        self.leases.start()
+
+    async def close(self) -> None:
+        await self.sessions.stop()
+        await self.leases.stop()
+        if self._provider:
+            await self._provider.aclose()
+
+    def add_routes(self, app: FastAPI) -> None:
+        add_route(app, "POST", "/seed_session", self.seed, body=SeedSessionRequest, reply=SeedSessionReply)
+        add_route(app, "POST", "/close_session", self.close_session, body=CloseSessionRequest, reply=CloseSessionReply)
+        app.add_api_route("/verify", self._verify_route, methods=["POST"], response_model=None)
+        add_lease_routes(app, self.leases)
+
+    # -- seed ---------------------------------------------------------------
+
+    async def seed(self, request: SeedSessionRequest) -> SeedSessionReply:
+        session = await self.sessions.open(
+            request.resources_session_id, request.episode_id, lambda: self._begin_session(request)
+        )
+        return SeedSessionReply(resources_session_id=request.resources_session_id, sandbox_access=session.lease)
+
+    async def _begin_session(self, request: SeedSessionRequest) -> ResourcesSession:
+        self.read_task(request.task_data)
+        session = ResourcesSession(request)
+        if self._provider:
+            with boundary(SandboxError, f"create sandbox for {request.episode_id}"):
+                session.sandbox = await self._provider.create(request.resources_session_id, self._spec(request))
+            session.lease = self._lend(session.sandbox)
+        return session
+
+    async def close_session(self, request: CloseSessionRequest) -> CloseSessionReply:
+        await self.sessions.close(request.resources_session_id)
+        return CloseSessionReply(resources_session_id=request.resources_session_id)
+
+    def _lend(self, sandbox: Sandbox) -> SandboxLease:
+        grant = self.leases.lend(sandbox, ttl_s=self.config.sandbox_config.ttl_s)
+        return SandboxLease(
+            lease_id=grant.lease_id,
+            url=self.context.slice.url,
+            token=grant.token,
+            expires_at=time.time() + self.config.sandbox_config.ttl_s,
+            workdir=sandbox.workdir,
+            model_url=sandbox.model_url,
+            enforced=sandbox.enforced,
+        )
+
+    def _spec(self, request: SeedSessionRequest) -> SandboxSpec:
+        ref = self.config.sandbox_model_server
+        return SandboxSpec(
+            image=self.config.sandbox_config.image,
+            ttl_s=self.config.sandbox_config.ttl_s,
+            resources=self.config.sandbox_config.resources,
+            workdir=self.config.sandbox_workdir,
+            network=network_policy(
+                self.config.sandbox_network_access, self.context.peer_address(ref).url if ref else None
+            ),
+            metadata={"episode": str(request.episode_id), "server": self.context.name},
+        )
+
+    async def _end_session(self, session: ResourcesSession) -> None:
+        if session.lease:
+            await self.leases.release(session.lease.lease_id)
+        elif session.sandbox:
+            await session.sandbox.close()
+
+    # -- verify -------------------------------------------------------------
+
+    def read_task(self, task_data: JsonObject) -> TaskT:
+        """The environment's own view of a row. Raises InvalidTask naming each wrong field."""
+        try:
+            return self.task_type.model_validate(task_data)  # type: ignore[return-value]  # task_type is TaskT's class
+        except ValidationError as error:
+            where = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
+            raise InvalidTask(f"task data does not fit {self.task_type.__name__}: {where}") from error
+
+    async def _verify_route(self, request: Request) -> Response:
+        body = await request.body()
+        parsed = verify_request_from_flat(body)
+        verification = await self.grade(parsed)
+        return Response(verification_to_flat(body, verification), media_type="application/json")
+
+    async def grade(self, request: VerifyRequest) -> Verification:
+        """A verification, whatever happens: a failing grader masks its sample and never breaks the episode."""
+        session = self.sessions.find(request.resources_session_id) if request.resources_session_id else None
+        submission = Submission(self.read_task(request.task_data), request.response, session)
+        error = request.response.error
+        if error is not None:
+            kind = FailureKind(error.code) if error.code in FailureKind.__members__.values() else FailureKind.INTERNAL
+            failure = Failure(kind=kind, reason=error.message[:2000], stage="respond")
+            scored = outcome_of(kind) is Outcome.SCORE_ZERO
+            return Verification.failed(failure, await self.describe_failure(submission) if scored else None)
+        try:
+            return await self.verify(submission)
+        except EpisodeError as error_:
+            log.warning("grading failed", extra={"kind": error_.kind, "reason": str(error_)[:200]})
+            details = getattr(error_, "details", {})
+            return Verification.failed(Failure(kind=error_.kind, reason=str(error_)[:2000], stage="verify"), details)
+        except Exception as bug:
+            log.exception("verify raised")
+            reason = f"{type(bug).__name__}: {bug}"[:2000]
+            return Verification.failed(Failure(kind=FailureKind.VERIFIER_ERROR, reason=reason, stage="verify"))
