@@ -1,0 +1,81 @@
+"""`gym sandbox build` and `gym sandbox check`: what sandboxes carry, made and looked at.
+
+Also a program of its own (`python -m gym_core.cli.sandbox build`) that needs nothing but Python: the image is built
+with it.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gym_core.errors import ConfigError, SandboxUnavailable
+from gym_core.sandbox import toolkit
+
+if TYPE_CHECKING:
+    _SubParsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_OK, _FAILED, _CONFIG_ERROR, _CANCELLED = 0, 1, 2, 130
+
+
+def add_sandbox_parser(subparsers: "_SubParsers") -> None:
+    """Add `sandbox` with its commands; each sets `run`, which takes the parsed arguments and returns the exit code."""
+    sandbox = subparsers.add_parser("sandbox", help="build and check what sandboxes carry")
+    _add_commands(sandbox.add_subparsers(dest="sandbox_command", metavar="COMMAND", required=True))
+
+
+def _add_commands(commands: "_SubParsers") -> None:
+    build = commands.add_parser(
+        "build",
+        help="build the toolkit (OpenCode, ripgrep, Python with image packages), or verify the one that is there",
+        epilog="example: GYM_CACHE_DIR=/srv/gym gym sandbox build",
+    )
+    build.add_argument("--rebuild", action="store_true", help="replace a toolkit that was changed after it was built")
+    build.set_defaults(run=run_build)
+    check = commands.add_parser(
+        "check",
+        help="verify the toolkit against its manifest and pins, without building",
+        epilog="example: gym sandbox check",
+    )
+    check.set_defaults(run=run_check)
+
+
+def run_build(args: argparse.Namespace) -> int:
+    start = time.monotonic()
+    path = toolkit.build(lambda line: print(line, file=sys.stderr, flush=True), rebuild=bool(args.rebuild))
+    print(f"{_describe(path)} ({time.monotonic() - start:.1f} s)")
+    return _OK
+
+
+def run_check(_: argparse.Namespace) -> int:
+    path = toolkit.toolkit_dir()
+    if not path.exists():
+        print(f"no toolkit at {path}: `gym sandbox build` makes it")
+        return _FAILED
+    problems = toolkit.verify(path)
+    print("\n".join(problems) if problems else _describe(path))
+    return _FAILED if problems else _OK
+
+
+def _describe(path: Path) -> str:
+    manifest = toolkit.read_manifest(path)
+    versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
+    return f"{path}: {versions}; {manifest.size_bytes / 2**20:.0f} MiB"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="gym sandbox", description=__doc__)
+    _add_commands(parser.add_subparsers(dest="sandbox_command", metavar="COMMAND", required=True))
+    args = parser.parse_args()
+    try:
+        return int(args.run(args))
+    except (ConfigError, SandboxUnavailable) as error:
+        print(f"gym sandbox: {error}", file=sys.stderr)
+        return _CONFIG_ERROR if isinstance(error, ConfigError) else _FAILED
+    except KeyboardInterrupt:
+        return _CANCELLED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
