@@ -1,8 +1,8 @@
 """The scripted policy behind the OpenAI chat-completions dialect, plain and streaming: an upstream like any other.
 
 It has no tokenizer: usage counts white-space separated words and nothing for images, and requests for token ids or
-log-probabilities are ignored, so that whoever asked finds them absent. Sampling fields and `max_tokens` are ignored too:
-its turns are what they are.
+log-probabilities are ignored, so that whoever asked finds them absent. Sampling fields and `max_tokens` are ignored
+too: its turns are what they are.
 """
 
 import json

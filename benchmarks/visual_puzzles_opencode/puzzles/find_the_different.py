@@ -12,11 +12,11 @@ from benchmarks.visual_puzzles_opencode.puzzles.drawing import (
     PALETTE,
     RULE,
     Box,
-    Glyph,
     draw_frame,
     draw_glyph,
     new_canvas,
 )
+from benchmarks.visual_puzzles_opencode.puzzles.glyphs import mirrored, with_one_dot_moved
 
 SUBTYPE = "Find the different"
 CATEGORY = "Fine-grained Discrimination"
@@ -34,7 +34,7 @@ def generate(rng: random.Random, level: int) -> Puzzle:
     """Level 1 mirrors the odd figure, level 2 moves one dot of it, level 3 does so under colours and small shifts."""
     rows, columns = _SHAPE[level]
     common = FONT[rng.choice(_ASYMMETRIC)]
-    odd = _mirrored(common) if level == 1 else _with_one_dot_moved(rng, common)
+    odd = mirrored(common) if level == 1 else with_one_dot_moved(rng, common)
     odd_cell = (rng.randrange(rows), rng.randrange(columns))
     glyphs = [[odd if (r, c) == odd_cell else common for c in range(columns)] for r in range(rows)]
 
@@ -83,23 +83,3 @@ def _cell_box(row: int, column: int, dot: int) -> Box:
     width, height = (GLYPH_WIDTH + 3) * dot, (GLYPH_HEIGHT + 3) * dot
     left, top = _MARGIN_PX + column * width, _MARGIN_PX + row * height
     return (left, top, left + width + 1, top + height + 1)
-
-
-def _mirrored(glyph: Glyph) -> Glyph:
-    return tuple(int(f"{bits:0{GLYPH_WIDTH}b}"[::-1], 2) for bits in glyph)
-
-
-def _with_one_dot_moved(rng: random.Random, glyph: Glyph) -> Glyph:
-    """One dot goes to a free place beside it."""
-    dots = {(r, c) for r in range(GLYPH_HEIGHT) for c in range(GLYPH_WIDTH) if glyph[r] >> (GLYPH_WIDTH - 1 - c) & 1}
-    moves = [
-        (dot, (r, c))
-        for dot in sorted(dots)
-        for r, c in ((dot[0], dot[1] - 1), (dot[0], dot[1] + 1), (dot[0] - 1, dot[1]), (dot[0] + 1, dot[1]))
-        if 0 <= r < GLYPH_HEIGHT and 0 <= c < GLYPH_WIDTH and (r, c) not in dots
-    ]
-    source, target = rng.choice(moves)
-    moved = dots - {source} | {target}
-    return tuple(
-        sum(1 << (GLYPH_WIDTH - 1 - c) for c in range(GLYPH_WIDTH) if (r, c) in moved) for r in range(GLYPH_HEIGHT)
-    )
