@@ -96,10 +96,16 @@ class ServiceClient:
             raise TransportError(f"{method} {self.url}{route}: not a {reply.__name__}: {error}") from error
 
     async def call_raw(
-        self, method: str, route: str, body: bytes = b"", *, timeout_s: float = DEFAULT_TIMEOUT_S
+        self,
+        method: str,
+        route: str,
+        body: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> bytes:
         """As `call`, for bodies somebody else parses."""
-        answer = await self.send(method, route, body=body, timeout_s=timeout_s)
+        answer = await self.send(method, route, body=body, headers=headers, timeout_s=timeout_s)
         if answer.status >= 400:
             raise error_of(answer.status, answer.body, f"{method} {self.url}{route}")
         return answer.body
@@ -110,11 +116,13 @@ class ServiceClient:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
         body: bytes = b"",
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> HttpReply:
         """The bare exchange: any status is a reply. Raises TransportError."""
-        async with self._exchange(method, path, query=query, body=body, timeout_s=timeout_s) as response:
+        request = _Request(method, path, body, query, headers)
+        async with self._exchange(request, timeout_s=timeout_s) as response:
             content = await response.read()
         if len(content) > MAX_REPLY_BYTES:
             raise TransportError(f"{method} {self.url}{path}: reply of {len(content)} bytes")
@@ -124,7 +132,7 @@ class ServiceClient:
         self, method: str, path: str, *, body: bytes = b"", timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> AsyncIterator[bytes]:
         """Lines of a streamed reply, without their ends, as they come. Raises like `call`."""
-        async with self._exchange(method, path, body=body, timeout_s=timeout_s) as response:
+        async with self._exchange(_Request(method, path, body), timeout_s=timeout_s) as response:
             if response.status >= 400:
                 raise error_of(response.status, await response.read(), f"{method} {self.url}{path}")
             pending = bytearray()
@@ -138,47 +146,41 @@ class ServiceClient:
                 yield bytes(pending)
 
     @contextlib.asynccontextmanager
-    async def _exchange(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        timeout_s: float,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        where = f"{method} {self.url}{path}"
+    async def _exchange(self, request: "_Request", *, timeout_s: float) -> AsyncIterator[aiohttp.ClientResponse]:
+        where = f"{request.method} {self.url}{request.path}"
         try:
             async with asyncio.timeout(timeout_s):
-                response = await self._connect(method, path, query, body)
+                response = await self._connect(request)
                 async with response:
                     yield response
         except TimeoutError as error:
-            raise TransportError(
-                f"{where}: no answer within {timeout_s:g} s", kind=FailureKind.TRANSPORT_TIMEOUT
-            ) from error
-        except aiohttp.ClientConnectionError as error:
-            kind = (
-                FailureKind.TRANSPORT_UNREACHABLE
-                if isinstance(error, aiohttp.ClientConnectorError)
-                else FailureKind.TRANSPORT_PEER_DROP
-            )
-            raise TransportError(f"{where}: {type(error).__name__}: {error}", kind=kind) from error
-        except aiohttp.ClientError as error:
-            raise TransportError(
-                f"{where}: {type(error).__name__}: {error}", kind=FailureKind.TRANSPORT_PEER_DROP
-            ) from error
+            reason = f"{where}: no answer within {timeout_s:g} s"
+            raise TransportError(reason, kind=FailureKind.TRANSPORT_TIMEOUT) from error
+        except aiohttp.ClientConnectorError as error:
+            raise TransportError(f"{where}: {error}", kind=FailureKind.TRANSPORT_UNREACHABLE) from error
+        except (aiohttp.ClientError, ConnectionError) as error:
+            reason = f"{where}: {type(error).__name__}: {error}"
+            raise TransportError(reason, kind=FailureKind.TRANSPORT_PEER_DROP) from error
 
-    async def _connect(
-        self, method: str, path: str, query: Mapping[str, str] | None, body: bytes
-    ) -> aiohttp.ClientResponse:
+    async def _connect(self, request: "_Request") -> aiohttp.ClientResponse:
+        headers = {**self._headers, **request.headers} if request.headers else self._headers
         for pause_s in (*RECONNECT_PAUSES_S, None):
             try:
                 return await self._pool.session.request(
-                    method, self.url + path, params=query, data=body or None, headers=self._headers
-                )
+                    request.method, self.url + request.path, params=request.query, data=request.body or None,
+                    headers=headers,
+                )  # fmt: skip
             except aiohttp.ClientConnectorError:
                 if pause_s is None:
                     raise
                 await asyncio.sleep(pause_s)
         raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class _Request:
+    method: str
+    path: str
+    body: bytes = b""
+    query: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None

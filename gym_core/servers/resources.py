@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
+import msgspec
 from fastapi import FastAPI
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -33,7 +34,7 @@ from gym_core.sandbox.providers import open_provider
 from gym_core.servers.base import Server, ServerConfig
 from gym_core.servers.context import ServerContext
 from gym_core.servers.sessions import SessionTable
-from gym_core.types.flat_row import VerifyRequest, verification_to_flat, verify_request_from_flat
+from gym_core.types.flat_row import VerifyRequest, check_columns, verification_to_flat, verify_request_from_flat
 from gym_core.types.responses import ResponsesReply
 from gym_core.types.session import (
     CloseSessionReply,
@@ -90,8 +91,7 @@ class Submission(Generic[TaskT]):
 
     task: TaskT
     response: ResponsesReply
-    session: ResourcesSession | None
-    """None when graded without a session (re-judging)."""
+    session: ResourcesSession
 
     @property
     def text(self) -> str:
@@ -213,15 +213,17 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
             raise InvalidTask(f"task data does not fit {self.task_type.__name__}: {where}") from error
 
     async def _verify_route(self, request: Request) -> Response:
-        body = await request.body()
-        parsed = verify_request_from_flat(body)
-        verification = await self.grade(parsed)
-        return Response(verification_to_flat(body, verification), media_type="application/json")
+        flat = msgspec.json.decode(await request.body(), type=dict[str, object])
+        verification = await self.grade(verify_request_from_flat(flat))
+        # NeMo's shape: the request's own columns with the grade's beside them.
+        return Response(
+            msgspec.json.encode({**flat, **verification_to_flat(verification)}), media_type="application/json"
+        )
 
     async def grade(self, request: VerifyRequest) -> Verification:
         """A verification, whatever happens: a failing grader masks its sample and never breaks the episode."""
-        session = self.sessions.find(request.resources_session_id) if request.resources_session_id else None
-        submission = Submission(self.read_task(request.task_data), request.response, session)
+        session = self.sessions.find(request.resources_session_id)
+        submission = Submission(self.read_task(request.task.task_data), request.response, session)
         error = request.response.error
         if error is not None:
             kind = FailureKind(error.code) if error.code in FailureKind.__members__.values() else FailureKind.INTERNAL
@@ -229,7 +231,8 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
             scored = outcome_of(kind) is Outcome.SCORE_ZERO
             return Verification.failed(failure, await self.describe_failure(submission) if scored else None)
         try:
-            return await self.verify(submission)
+            verification = await self.verify(submission)
+            check_columns(request.task.task_data, verification.details)
         except EpisodeError as error_:
             log.warning("grading failed", extra={"kind": error_.kind, "reason": str(error_)[:200]})
             details = getattr(error_, "details", {})
@@ -238,3 +241,4 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
             log.exception("verify raised")
             reason = f"{type(bug).__name__}: {bug}"[:2000]
             return Verification.failed(Failure(kind=FailureKind.VERIFIER_ERROR, reason=reason, stage="verify"))
+        return verification

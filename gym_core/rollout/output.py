@@ -1,0 +1,215 @@
+"""A run's files: where each lies, what is in them already, and whether a run may go on from there."""
+
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+
+from gym_core.capture.images import AssetStore
+from gym_core.errors import FAILURE_POLICY, ConfigError, FailureKind
+from gym_core.rollout.sink import JsonlSink, read_rows, rewrite
+from gym_core.types.flat_row import flat_from_record, record_from_flat
+from gym_core.types.rollout import Failed, RolloutKey, RolloutRecord, RunRequest
+from gym_core.types.wire import JsonObject, Wire
+
+log = logging.getLogger(__name__)
+
+_JUDGE_KINDS = frozenset({FailureKind.JUDGE_FAILED, FailureKind.JUDGE_UNPARSEABLE})
+"""A resume does not play these again: the answers are there, only their grades are missing."""
+
+
+class RunManifest(Wire):
+    """`X_run.json`: what ran. The hash is over `identity` alone; the rest is for people."""
+
+    schema_version: int = 1
+    run_hash: str
+    identity: JsonObject
+    """What a score depends on: blocks without addresses and secrets, versions, sandbox content."""
+    versions: dict[str, str] = {}
+    datasets: JsonObject = {}
+    options: JsonObject = {}
+    argv: list[str] = []
+    started_at: float = Field(default_factory=time.time)
+
+
+@dataclass(frozen=True)
+class OutputFiles:
+    """The paths that belong to `++output_jsonl_fpath=X.jsonl`."""
+
+    rollouts: Path
+
+    def _beside(self, ending: str) -> Path:
+        return self.rollouts.with_name(self.rollouts.stem + ending)
+
+    @property
+    def inputs(self) -> Path:
+        return self._beside("_materialized_inputs.jsonl")
+
+    @property
+    def failures(self) -> Path:
+        return self._beside("_failures.jsonl")
+
+    @property
+    def metrics(self) -> Path:
+        return self._beside("_aggregate_metrics.json")
+
+    @property
+    def manifest(self) -> Path:
+        return self._beside("_run.json")
+
+    @property
+    def assets(self) -> Path:
+        return self._beside("_assets")
+
+    @property
+    def captures(self) -> Path:
+        return self._beside("_captures")
+
+    @property
+    def logs(self) -> Path:
+        return self._beside("_logs")
+
+    def named(self) -> dict[str, str]:
+        names = ("rollouts", "inputs", "failures", "metrics", "manifest", "assets", "captures", "logs")
+        return {name: str(getattr(self, name)) for name in names}
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace a small JSON file at once."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+class RunOutput:
+    """The open files of one run: appends records and failures, knows what earlier runs left.
+
+    Opening takes the lock and repairs torn tails. Nothing that was written is ever deleted; masked rows that are to be
+    tried again move to the failures file first.
+    """
+
+    def __init__(self, files: OutputFiles, manifest: RunManifest, *, resume: bool, retry_masked: bool) -> None:
+        self.files = files
+        self.assets = AssetStore(files.assets)
+        self.run_hash = manifest.run_hash
+        self._refuse_other_run(manifest, resume)
+        self._rollouts = JsonlSink(files.rollouts)
+        try:
+            self._failures = JsonlSink(files.failures)
+        except BaseException:
+            self._rollouts.close()
+            raise
+        self.records = [record_from_flat(row) for row in read_rows(files.rollouts)]
+        if retry_masked:
+            self._set_masked_aside()
+        write_json(files.manifest, manifest.model_dump(mode="json"))
+
+    @property
+    def done(self) -> set[RolloutKey]:
+        return {record.key for record in self.records}
+
+    def attempts(self) -> dict[RolloutKey, int]:
+        """Episodes that earlier runs spent on rollouts and gave up."""
+        spent: dict[RolloutKey, int] = {}
+        for row in read_rows(self.files.failures):
+            key = RolloutKey(task_hash=row["task_hash"], repeat=row["repeat"])
+            spent[key] = max(spent.get(key, 0), row["attempt"] + 1)
+        return spent
+
+    def write_inputs(self, requests: list[RunRequest]) -> None:
+        """The exact inputs of this run, repeats as their number, images by reference."""
+        rows = [{**r.model_dump(mode="json", exclude_none=True), "run_hash": self.run_hash} for r in requests]
+        known = list(read_rows(self.files.inputs)) if self.files.inputs.exists() else []
+        seen = {(row["key"]["task_hash"], row["key"]["repeat"]) for row in known}
+        rewrite(self.files.inputs, known + [r for r in rows if (r["key"]["task_hash"], r["key"]["repeat"]) not in seen])
+
+    def append(self, record: RolloutRecord) -> None:
+        """A finished rollout. Raises EpisodeError (persistence_failed)."""
+        self._rollouts.append(flat_from_record(record))
+
+    def append_failure(self, request: RunRequest, result: Failed) -> None:
+        self._failures.append(
+            {
+                "task_hash": request.key.task_hash,
+                "repeat": request.key.repeat,
+                "attempt": result.evidence.episode_id.attempt,
+                "task_index": request.task_index,
+                "failed_at": time.time(),
+                "failure": result.failure.model_dump(mode="json"),
+                "evidence": result.evidence.model_dump(mode="json", exclude_none=True),
+            }
+        )
+
+    def close(self) -> None:
+        self._rollouts.close()
+        self._failures.close()
+
+    def _refuse_other_run(self, manifest: RunManifest, resume: bool) -> None:
+        if not self.files.rollouts.exists() or not any(True for _ in read_rows(self.files.rollouts)):
+            return
+        where = self.files.rollouts
+        if not resume:
+            raise ConfigError(
+                f"{where} already holds rollouts; resume, or choose another --output (nothing is deleted)"
+            )
+        if not self.files.manifest.exists():
+            raise ConfigError(f"{where} holds rollouts but {self.files.manifest} is missing: it cannot be resumed")
+        before = RunManifest.model_validate_json(self.files.manifest.read_bytes())
+        if before.run_hash != manifest.run_hash:
+            changed = "; ".join(differences(before.identity, manifest.identity)) or "nothing visible"
+            raise ConfigError(
+                f"{where} was written by run {before.run_hash[:12]}, this is run {manifest.run_hash[:12]}: {changed}."
+                " Choose another --output to keep the two apart."
+            )
+
+    def _set_masked_aside(self) -> None:
+        again = [r for r in self.records if _is_worth_retrying(r)]
+        if not again:
+            return
+        for record in again:
+            request = _request_of(record)
+            failure = record.verification.failure
+            assert failure is not None  # a masked record has one
+            self.append_failure(request, Failed(evidence=record.evidence, failure=failure))
+        keys = {record.key for record in again}
+        self.records = [record for record in self.records if record.key not in keys]
+        self._rollouts.close()
+        rewrite(self.files.rollouts, [flat_from_record(record) for record in self.records])
+        self._rollouts = JsonlSink(self.files.rollouts)
+        log.info("masked rollouts are tried again", extra={"rollouts": len(again)})
+
+
+def _is_worth_retrying(record: RolloutRecord) -> bool:
+    failure = record.verification.failure
+    if failure is None or not record.verification.is_masked or failure.kind in _JUDGE_KINDS:
+        return False
+    return FAILURE_POLICY[failure.kind].retries_episode
+
+
+def _request_of(record: RolloutRecord) -> RunRequest:
+    return RunRequest(
+        key=record.key,
+        task_index=record.task_index,
+        task=record.task,
+        environment=record.environment,
+        rollout_id=record.evidence.episode_id.rollout_id,
+    )
+
+
+def differences(before: JsonObject, after: JsonObject, path: str = "") -> list[str]:
+    """Dotted paths at which two JSON objects differ, with both values, shortened."""
+    found = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new, where = before.get(key), after.get(key), f"{path}{key}"
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += differences(old, new, f"{where}.")
+        elif old != new:
+            found.append(f"{where}: {str(old)[:60]} -> {str(new)[:60]}")
+    return found

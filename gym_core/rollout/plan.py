@@ -1,0 +1,51 @@
+"""Which rollouts a run has to do: tasks times repeats, less what is already written. Pure."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from gym_core.types.rollout import RolloutKey, RunRequest
+from gym_core.types.task import Task
+
+
+def plan_rollouts(
+    tasks: Sequence[Task],
+    *,
+    repeats: int,
+    environment: str,
+    done: AbstractSet[RolloutKey] = frozenset(),
+    attempts: Mapping[RolloutKey, int] | None = None,
+) -> list[RunRequest]:
+    """Requests in repeat-major order, so that a whole first pass over the tasks comes early.
+
+    `attempts` says how many episodes earlier runs already spent on a rollout. Two tasks of one content would share
+    their rollouts' keys: they are refused with ValueError, since their rows could not be told apart.
+    """
+    hashes = [task.content_hash() for task in tasks]
+    _refuse_twins(tasks, hashes)
+    spent = attempts or {}
+    requests = []
+    for repeat in range(repeats):
+        for index, (task, task_hash) in enumerate(zip(tasks, hashes, strict=True)):
+            key = RolloutKey(task_hash=task_hash, repeat=repeat)
+            if key in done:
+                continue
+            requests.append(
+                RunRequest(
+                    key=key,
+                    task_index=index,
+                    task=task,
+                    environment=environment,
+                    rollout_id=f"t{index}-r{repeat}-{task_hash[:8]}",
+                    first_attempt=spent.get(key, 0),
+                )
+            )
+    return requests
+
+
+def _refuse_twins(tasks: Sequence[Task], hashes: Sequence[str]) -> None:
+    first: dict[str, int] = {}
+    for index, task_hash in enumerate(hashes):
+        if task_hash in first:
+            a, b = first[task_hash], index
+            raise ValueError(f"tasks {a} ({tasks[a].id.task_id}) and {b} ({tasks[b].id.task_id}) have the same content")
+        first[task_hash] = index

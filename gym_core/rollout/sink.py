@@ -1,0 +1,150 @@
+"""Crash-safe JSONL: one writer, each line with a checksum of itself, a torn last line repaired.
+
+Promise: a row whose `append` returned is in the file after any process is killed. Not promised: a power cut.
+"""
+
+import fcntl
+import logging
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from gym_core.errors import ConfigError, EpisodeError, FailureKind
+from gym_core.types.wire import JsonObject
+
+log = logging.getLogger(__name__)
+
+_CRC_FIELD = b',"_gym_crc32":"'
+_TAIL_BYTES = len(_CRC_FIELD) + 8 + len(b'"}')
+
+
+class DamagedFile(ConfigError):
+    """A line that is not the last one does not have its checksum: nobody may guess what was there."""
+
+
+def encode_line(row: JsonObject) -> bytes:
+    """A JSON object with `_gym_crc32` as its last field: the CRC-32 of every byte before that field."""
+    body = msgspec.json.encode(row)
+    if len(body) < 3 or not body.startswith(b"{"):
+        raise ValueError("a row is a JSON object with at least one field")
+    start = body[:-1]
+    return start + _CRC_FIELD + b"%08x" % zlib.crc32(start) + b'"}\n'
+
+
+def is_intact(line: bytes) -> bool:
+    """Whether a line (without its end) carries its own checksum. O(bytes)."""
+    start, field = line[:-_TAIL_BYTES], line[-_TAIL_BYTES:]
+    return (
+        len(line) > _TAIL_BYTES
+        and field.startswith(_CRC_FIELD)
+        and field.endswith(b'"}')
+        and field[len(_CRC_FIELD) : -2] == b"%08x" % zlib.crc32(start)
+    )
+
+
+def read_rows(path: Path) -> Iterator[JsonObject]:
+    """Rows of a file in order, without the checksum field. A torn last line is skipped; [] when there is no file.
+
+    Raises DamagedFile for damage anywhere else.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        number, bad = 0, None
+        for raw in file:
+            number += 1
+            if bad is not None:
+                raise DamagedFile(f"{path}:{bad}: the line is damaged; move the file aside, or cut that line out of it")
+            line = raw.rstrip(b"\n")
+            if not raw.endswith(b"\n") or not is_intact(line):
+                bad = number
+                continue
+            row: JsonObject = msgspec.json.decode(line)
+            del row["_gym_crc32"]
+            yield row
+
+
+class JsonlSink:
+    """The one writer of a JSONL file. Opening it repairs a torn tail and takes a lock that dies with the process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._lock()
+            self._repair_tail()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def append(self, row: JsonObject) -> None:
+        """Write one row, whole or not at all. Raises EpisodeError (persistence_failed), the file then as it was.
+
+        Costs one write call; about 10 us for a row of 4 KB.
+        """
+        line = encode_line(row)
+        end = os.lseek(self._fd, 0, os.SEEK_END)
+        written = 0
+        try:
+            # A full disk shows as a short write before it shows as an error.
+            written = os.write(self._fd, line)
+            if written != len(line):
+                raise OSError(f"wrote {written} of {len(line)} bytes")
+        except OSError as error:
+            os.ftruncate(self._fd, end)
+            raise EpisodeError(f"append to {self.path}: {error}", kind=FailureKind.PERSISTENCE_FAILED) from error
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{self.path}: another run is writing to it; choose another --output") from None
+
+    def _repair_tail(self) -> None:
+        size = os.lseek(self._fd, 0, os.SEEK_END)
+        keep = _intact_length(self._fd, size)
+        if keep < size:
+            log.warning("torn last line cut off", extra={"file": str(self.path), "bytes": size - keep})
+            os.ftruncate(self._fd, keep)
+
+
+def _intact_length(fd: int, size: int) -> int:
+    """Length of the file without a torn last line; reads back from the end."""
+    if size == 0:
+        return 0
+    start, tail = size, b""
+    while start > 0 and tail.count(b"\n", 0, max(len(tail) - 1, 0)) == 0:
+        step = min(1 << 20, start)
+        start -= step
+        tail = os.pread(fd, step, start) + tail
+    line_start = tail.rfind(b"\n", 0, len(tail) - 1) + 1
+    line = tail[line_start:]
+    if line.endswith(b"\n") and is_intact(line[:-1]):
+        return size
+    return start + line_start
+
+
+def rewrite(path: Path, rows: list[JsonObject]) -> None:
+    """Replace a file's rows at once. The caller holds no sink on it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_bytes(b"".join(map(encode_line, rows)))
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
