@@ -50,9 +50,7 @@ def install_python(root: Path, interpreter: Interpreter, pins: Pins, *, mount: s
         interpreter=None if interpreter.copied_from else interpreter.executable,
         what=f"installing {', '.join(pins.python_packages)}",
     )
-    shutil.rmtree(site_packages / "bin", ignore_errors=True)
-    for tests in [place for place in site_packages.rglob("tests") if place.is_dir()]:
-        shutil.rmtree(tests, ignore_errors=True)
+    _prune(site_packages)
     compiled = root / "python" if interpreter.copied_from else site_packages
     # Not checked against the sources at import: the tree is read-only, and its times mean nothing.
     run_tool(
@@ -88,6 +86,16 @@ def probe_python(root: Path) -> str:
             "Install a python3 in /usr (apt install python3), or use one that needs no library outside /usr"
         )
     return str(found["python"])
+
+
+def _prune(site_packages: Path) -> None:
+    """Drop the packages' own tests and scripts, and the RECORD files that list them: what is left is the same in every
+    build, whichever interpreter the scripts would have named."""
+    shutil.rmtree(site_packages / "bin", ignore_errors=True)
+    for tests in list(site_packages.rglob("tests")):
+        shutil.rmtree(tests)
+    for record in site_packages.glob("*.dist-info/RECORD"):
+        record.unlink()
 
 
 def _link_interpreter(root: Path, interpreter: Interpreter) -> Path:

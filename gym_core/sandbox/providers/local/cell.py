@@ -1,0 +1,182 @@
+"""One sandbox's processes, and everything on the host that belongs to them: made in order, unmade in reverse."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Callable
+
+from gym_core.errors import SandboxLost, SandboxUnavailable
+from gym_core.sandbox.contract import ModelOnly, SandboxSpec
+from gym_core.sandbox.providers.local import diagnosis
+from gym_core.sandbox.providers.local.bubblewrap import INIT_PATH, Descriptors, box_argv, init_interpreter
+from gym_core.sandbox.providers.local.cgroup import Cgroup
+from gym_core.sandbox.providers.local.channel import Channel
+from gym_core.sandbox.providers.local.host import Host
+from gym_core.sandbox.providers.local.process import Command, Process
+from gym_core.sandbox.providers.local.relay import Relay
+from gym_core.types.ids import SafeId
+
+log = logging.getLogger(__name__)
+
+_READY_TIMEOUT_S = 30.0
+_EXIT_TIMEOUT_S = 10.0
+_OPEN_FILES = 4096
+_DATA_FACTOR = 8
+"""Without a control group, one process may have this many times the memory limit as data: a tight RLIMIT_DATA makes a
+JavaScript engine collect garbage all the time."""
+
+_FIRST_UNPRIVILEGED_PORT = 1024
+_PORT_SHIFT = 20_000
+
+# Joins the control groups while it still may; what it runs in its place drops every privilege.
+_ENTER = f"""
+while [ "$1" != -- ]; do echo $$ > "$1" || exit 70; shift; done; shift
+ulimit -c 0; ulimit -n {_OPEN_FILES} 2>/dev/null || :
+exec "$@"
+"""
+
+
+def inside_port(model: ModelOnly) -> int:
+    """The model's own port, except that nobody inside may bind a privileged one."""
+    return model.port if model.port >= _FIRST_UNPRIVILEGED_PORT else model.port + _PORT_SHIFT
+
+
+class Cell:
+    """`on_gone` is called with the reason when the sandbox ends without `close`."""
+
+    def __init__(self, sandbox_id: SafeId, spec: SandboxSpec, host: Host, on_gone: Callable[[str], None]) -> None:
+        self.init_pid: int | None = None
+        self._name = f"{os.getpid()}-{sandbox_id}"
+        self._sandbox_id = sandbox_id
+        self._spec = spec
+        self._host = host
+        self._on_gone = on_gone
+        self._uid: int | None = None
+        self._cgroup: Cgroup | None = host.cgroups.group(self._name) if host.cgroups else None
+        self._init_pidfd = -1
+        self._process: Process | None = None
+        self._watching_exit: asyncio.Task[None] | None = None
+        self._channel: Channel | None = None
+        self._relay: Relay | None = None
+
+    @property
+    def channel(self) -> Channel:
+        if self._channel is None:
+            raise SandboxLost(f"sandbox {self._sandbox_id!r} is not open")
+        return self._channel
+
+    async def open(self) -> None:
+        """About 35 ms. When it raises, `close` takes away what there is by then. Raises SandboxUnavailable."""
+        uid = os.geteuid()
+        if self._host.uids:
+            uid = self._uid = self._host.uids.take()
+        for mount in self._spec.mounts:
+            diagnosis.must_reach(mount.source, uid)
+        self._host.records.write(
+            self._name,
+            self._sandbox_id,
+            cgroups=self._cgroup.folders if self._cgroup else [],
+            metadata=self._spec.metadata,
+        )
+        if self._cgroup:
+            self._cgroup.make(self._spec.resources)
+        stderr = os.memfd_create("gym-stderr")
+        try:
+            await self._start(stderr)
+        finally:
+            os.close(stderr)
+
+    async def _start(self, stderr: int) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._channel = channel = Channel(ours, self._on_gone)
+            self._process = process = self._spawn(theirs.fileno(), stderr)
+        self._watching_exit = asyncio.create_task(self._watch_exit(process))
+        try:
+            await asyncio.wait_for(asyncio.shield(channel.ready), _READY_TIMEOUT_S)
+        except (SandboxLost, TimeoutError) as error:
+            said = os.pread(stderr, 4096, 0).decode(errors="replace")
+            raise SandboxUnavailable(diagnosis.explain(said)) from error
+        self.init_pid = process.only_child()
+        if self.init_pid is None:
+            raise SandboxUnavailable("local sandboxes: process 1 ended at once")
+        self._init_pidfd = os.pidfd_open(self.init_pid)
+        if isinstance(self._spec.network, ModelOnly):
+            if channel.listener is None:
+                raise SandboxUnavailable("local sandboxes: process 1 handed out no listening socket")
+            self._relay = Relay(channel.listener, self._spec.network)
+            channel.listener = None
+
+    def _spawn(self, control_fd: int, stderr: int) -> Process:
+        bubblewrap = self._host.bubblewrap
+        descriptors = Descriptors.open(seccomp=self._host.seccomp, init=self._host.init)
+        try:
+            argv = [
+                *("/bin/sh", "-c", _ENTER, "sh", *(self._cgroup.join_files if self._cgroup else ()), "--"),
+                *self._drop_privileges(),
+                *box_argv(bubblewrap, self._spec, descriptors),
+                *self._init_argv(control_fd),
+            ]
+            fds = (control_fd, *descriptors.all, *bubblewrap.fds)
+            return Process(Command(argv, fds, stderr, {"PATH": "/usr/bin:/bin", **bubblewrap.env}))
+        finally:
+            descriptors.close()
+
+    def _drop_privileges(self) -> list[str]:
+        """Never run bubblewrap as host uid 0: its user 1000 would still be the kernel's uid 0 outside."""
+        if self._uid is None:
+            return []
+        setpriv = shutil.which("setpriv") or "setpriv"
+        user = [f"--reuid={self._uid}", f"--regid={self._uid}", "--clear-groups"]
+        return [setpriv, *user, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"]
+
+    def _init_argv(self, control_fd: int) -> list[str]:
+        resources, network = self._spec.resources, self._spec.network
+        port = inside_port(network) if isinstance(network, ModelOnly) else 0
+        limits = (0, 0) if self._cgroup else (resources.pids, resources.memory_mib * _DATA_FACTOR)
+        python = init_interpreter(self._spec.mounts)
+        return [python, "-I", "-S", INIT_PATH, *map(str, (control_fd, port, *limits)), self._spec.workdir]
+
+    async def _watch_exit(self, process: Process) -> None:
+        await process.exited.wait()
+        self._on_gone("its processes ended")
+        self.channel.close(SandboxLost(f"sandbox {self._sandbox_id!r} is gone"))
+
+    async def close(self) -> None:
+        """About 6 ms. Leaves nothing: processes, control groups, user id, record. Call once."""
+        if self._watching_exit:
+            self._watching_exit.cancel()
+            await asyncio.gather(self._watching_exit, return_exceptions=True)
+        if self._relay:
+            await self._relay.close()
+        if self._channel:
+            self._channel.close(SandboxLost(f"sandbox {self._sandbox_id!r} was closed"))
+            if self._channel.listener:
+                self._channel.listener.close()
+        if self._process:
+            await self._end(self._process)
+        if self._init_pidfd >= 0:
+            os.close(self._init_pidfd)
+        if self._cgroup:
+            await self._cgroup.remove()
+        if self._uid is not None and self._host.uids:
+            self._host.uids.give_back(self._uid)
+        self._host.records.remove(self._name)
+
+    async def _end(self, process: Process) -> None:
+        """Kill process 1: the kernel ends the rest before bubblewrap, its parent, sees it end and ends too."""
+        if self._init_pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._init_pidfd, signal.SIGKILL)
+        else:
+            process.kill()
+        try:
+            await asyncio.wait_for(process.exited.wait(), _EXIT_TIMEOUT_S)
+        except TimeoutError:
+            log.warning("sandbox slow to end", extra={"sandbox": self._sandbox_id})
+            process.kill()
+            await process.exited.wait()

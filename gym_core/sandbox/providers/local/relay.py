@@ -1,0 +1,126 @@
+"""Carries bytes between the sandbox's one listening socket and the one address it may reach.
+
+The socket was made inside, so it hears only the sandbox; we accept on it here, on the host, and dial `ModelOnly`'s
+address and nothing else, whatever the bytes say. No credential is added: the session key travels in the request.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from dataclasses import dataclass
+
+from gym_core.sandbox.contract import ModelOnly
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 32
+"""Per sandbox, so that a task cannot use up our descriptors; more wait in the kernel's queue."""
+
+_CHUNK_BYTES = 1 << 16
+_DIAL_TIMEOUT_S = 10.0
+_LINGER_S = 30.0
+"""How long a client may stay after the server has finished. The other way round there is no limit: a client that has
+finished sending may wait long for its answer."""
+
+_RETRY_S = 0.1
+
+
+@dataclass(frozen=True)
+class _End:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+class Relay:
+    """Adds about 0.1 ms to a request; two descriptors a connection."""
+
+    def __init__(self, listener: socket.socket, model: ModelOnly) -> None:
+        self._listener = listener
+        self._model = model
+        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._connections: set[asyncio.Task[None]] = set()
+        listener.setblocking(False)
+        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+
+    async def close(self) -> None:
+        tasks = [self._accepting, *self._connections]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._listener.close()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._slots.acquire()
+            try:
+                accepted, _ = await loop.sock_accept(self._listener)
+            except OSError as error:  # out of descriptors, most likely; it passes
+                log.warning("relay cannot accept", extra={"error": str(error)})
+                self._slots.release()
+                await asyncio.sleep(_RETRY_S)
+                continue
+            task = loop.create_task(self._serve(accepted))
+            self._connections.add(task)
+            task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        self._slots.release()
+        if not task.cancelled() and (error := task.exception()):
+            log.warning("relay connection failed", extra={"error": f"{type(error).__name__}: {error}"})
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        try:
+            client = _End(*await asyncio.open_connection(sock=accepted))
+        except BaseException:
+            accepted.close()
+            raise
+        try:
+            dialled = asyncio.open_connection(self._model.host, self._model.port)
+            server = _End(*await asyncio.wait_for(dialled, _DIAL_TIMEOUT_S))
+            try:
+                await _couple(client, server)
+            finally:
+                server.writer.transport.abort()
+            await _flush(client.writer)
+        except OSError as error:  # time-outs are one too; the client sees its connection closed
+            log.warning("model server not reached", extra={"error": str(error)})
+        finally:
+            client.writer.transport.abort()
+
+
+async def _flush(writer: asyncio.StreamWriter) -> None:
+    """Let the last bytes out, if they are wanted."""
+    writer.close()
+    with contextlib.suppress(OSError):
+        await asyncio.wait_for(writer.wait_closed(), _LINGER_S)
+
+
+async def _couple(client: _End, server: _End) -> None:
+    up = asyncio.ensure_future(_pump(client.reader, server.writer))
+    down = asyncio.ensure_future(_pump(server.reader, client.writer))
+    try:
+        await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
+        if down.done():
+            await asyncio.wait({up}, timeout=_LINGER_S if down.result() else 0)
+        elif up.result():
+            await down
+    finally:
+        for task in (up, down):
+            task.cancel()
+        await asyncio.gather(up, down, return_exceptions=True)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Copies until the sender has finished, and passes that on. False when one side broke off."""
+    with contextlib.suppress(OSError):
+        while chunk := await reader.read(_CHUNK_BYTES):
+            writer.write(chunk)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+        return True
+    return False

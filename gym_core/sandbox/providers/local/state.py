@@ -1,0 +1,101 @@
+"""What a provider writes down about its sandboxes, so that another process can clean up after one that was killed.
+
+One small JSON file per sandbox, written before anything is made for it and removed after all of it is gone.
+"""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gym_core.errors import SandboxUnavailable
+from gym_core.types.ids import SafeId
+from gym_core.types.wire import Wire
+
+
+def default_state_dir() -> Path:
+    """`$XDG_RUNTIME_DIR/gym`, else `/run/gym` for root, else a folder of this user's among the temporary files."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.access(runtime, os.W_OK | os.X_OK):
+        return Path(runtime) / "gym"
+    if os.geteuid() == 0 and os.access("/run", os.W_OK):
+        return Path("/run/gym")
+    return Path(tempfile.gettempdir()) / f"gym-{os.geteuid()}"
+
+
+def own_folder(path: Path) -> Path:
+    """Make a folder that only we can use. Raises SandboxUnavailable when somebody else's thing is there."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    about = path.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+        raise SandboxUnavailable(
+            f"local sandboxes: {str(path)!r} is not a folder of ours; remove it or set `state_dir`"
+        )
+    return path
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot: with the pid it names one process. None when there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+class BoxRecord(Wire):
+    sandbox_id: SafeId
+    owner_pid: int
+    owner_start_ticks: int
+    boot_id: str
+    cgroups: list[str]
+    """Folders made for it, if they were."""
+    metadata: dict[str, str]
+
+    @property
+    def has_living_owner(self) -> bool:
+        return self.boot_id == boot_id() and start_ticks(self.owner_pid) == self.owner_start_ticks
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+class BoxRecords:
+    """The records of all providers that share a state folder."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._folder = state_dir / "boxes"
+        self._boot_id = boot_id()
+        self._start_ticks = start_ticks(os.getpid()) or 0
+
+    def write(self, name: str, sandbox_id: SafeId, *, cgroups: list[Path], metadata: dict[str, str]) -> None:
+        record = BoxRecord(
+            sandbox_id=sandbox_id,
+            owner_pid=os.getpid(),
+            owner_start_ticks=self._start_ticks,
+            boot_id=self._boot_id,
+            cgroups=[str(path) for path in cgroups],
+            metadata=metadata,
+        )
+        own_folder(self._folder.parent)
+        own_folder(self._folder)
+        part = self._folder / f"{name}.part"
+        part.write_text(record.model_dump_json())
+        part.replace(self._folder / f"{name}.json")
+
+    def remove(self, name: str) -> None:
+        for ending in ("json", "part"):
+            (self._folder / f"{name}.{ending}").unlink(missing_ok=True)
+
+    def read_all(self) -> dict[str, BoxRecord]:
+        """By name. A file that is no record of ours is left alone."""
+        records = {}
+        for path in self._folder.glob("*.json"):
+            try:
+                records[path.stem] = BoxRecord.model_validate_json(path.read_bytes())
+            except (FileNotFoundError, ValidationError):
+                continue
+        return records
