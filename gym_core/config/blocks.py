@@ -1,0 +1,92 @@
+"""The blocks of servers and sandboxes, each checked by its owner's class, and with them the whole configuration."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from gym_core.config.compose import Composed
+from gym_core.config.resolve import ConfigReading
+from gym_core.config.schema import RunConfig, ServerInstance
+from gym_core.config.secrets import Secrets, redact_text, secret_values
+from gym_core.config.violations import violations
+from gym_core.errors import ConfigError
+from gym_core.types.wire import JsonObject, Wire
+
+BlockClass = Callable[[ServerInstance], type[Wire]]
+"""The class that an implementation reads its block with. May raise ConfigError."""
+ProviderClass = Callable[[str], type[Wire]]
+"""The same for a sandbox provider, by name."""
+
+
+@dataclass(frozen=True)
+class CheckedConfig:
+    """A configuration without mistakes."""
+
+    composed: Composed
+    run: RunConfig
+    blocks: dict[str, Wire]
+    """Instance name to its typed block."""
+    sandboxes: dict[str, Wire]
+    """Name of the sandbox block to its provider's typed settings."""
+    secrets: Secrets
+
+
+def check_config(composed: Composed, *, block_class: BlockClass, provider_class: ProviderClass) -> CheckedConfig:
+    """Everything that can be checked before a process starts. Raises ConfigError with all mistakes at once."""
+    reading = ConfigReading(composed)
+    run = reading.run_config()
+    checking = _Checking(reading)
+    blocks = {name: checking.server(server, block_class) for name, server in run.servers.items()}
+    sandboxes = {name: checking.sandbox(name, block, provider_class) for name, block in run.sandboxes.items()}
+    checking.raise_problems()
+    return CheckedConfig(
+        composed=composed,
+        run=run,
+        blocks={name: block for name, block in blocks.items() if block is not None},
+        sandboxes={name: block for name, block in sandboxes.items() if block is not None},
+        secrets=frozenset(checking.secrets),
+    )
+
+
+def check_blocks(config: RunConfig, block_class: BlockClass, *, composed: Composed) -> dict[str, Wire]:
+    """The server blocks of a configuration that was read before. Raises ConfigError with all their mistakes at once."""
+    checking = _Checking(ConfigReading(composed))
+    blocks = {name: checking.server(server, block_class) for name, server in config.servers.items()}
+    checking.raise_problems()
+    return {name: block for name, block in blocks.items() if block is not None}
+
+
+class _Checking:
+    def __init__(self, reading: ConfigReading) -> None:
+        self.secrets: set[str] = set()
+        self._reading = reading
+
+    def server(self, server: ServerInstance, block_class: BlockClass) -> Wire | None:
+        return self._checked(lambda: block_class(server), server.block, server.path)
+
+    def sandbox(self, name: str, block: JsonObject, provider_class: ProviderClass) -> Wire | None:
+        ((provider, fields),) = block.items()
+        return self._checked(lambda: provider_class(provider), fields, f"{name}.{provider}")
+
+    def raise_problems(self) -> None:
+        if self._reading.problems:
+            secrets = frozenset(self.secrets)
+            raise ConfigError([redact_text(problem, secrets) for problem in self._reading.problems])
+
+    def _checked(self, find_class: Callable[[], type[Wire]], block: JsonObject, path: str) -> Wire | None:
+        try:
+            owner = find_class()
+        except ConfigError as error:
+            self._reading.problems += [problem for problem in error.problems if problem not in self._reading.problems]
+            return None
+        except Exception as error:  # noqa: BLE001 - an implementation's own import may fail in any way
+            self._reading.note(path, f"its code cannot be loaded: {type(error).__name__}: {error}")
+            return None
+        self.secrets |= secret_values(owner, block)
+        try:
+            return owner.model_validate(block)
+        except ValidationError as error:
+            for place, sentence in violations(error, owner, path):
+                self._reading.note(place, sentence)
+            return None
