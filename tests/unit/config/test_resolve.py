@@ -93,8 +93,8 @@ def test_all_mistakes_come_at_once(furnished: House) -> None:
         ),
         ("++sandbox.docker_or_so={}", "one provider a sandbox block, but there are 'local', 'docker_or_so'"),
         (
-            "++grader.resources_servers.grader.sandbox_model_server.type=agent_servers",
-            "no server 'policy_model' of type|is of type 'model_servers', not 'agent_servers'",
+            f"++{GRADER}.sandbox_model_server.type=agent_servers",
+            "is of type 'model_servers', not 'agent_servers'",
         ),
         (f"++{GRADER}.sandbox_model_server.type=model_servrs", "did you mean 'model_servers'?"),
         (
