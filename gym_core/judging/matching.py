@@ -153,7 +153,7 @@ def _same_int(gold: str, answer: str) -> tuple[bool, str]:
     wanted = whole_number(gold)
     if wanted is None:
         return _same_words(gold, answer)
-    counted = _COUNTED.fullmatch(answer)
+    counted = _COUNTED.fullmatch(answer.strip("()[]{} "))
     value = whole_number(counted["number"]) if counted else None
     if counted is None or value is None or any(whole_number(word) is not None for word in counted["unit"].split()):
         return False, "answer is not one whole number"

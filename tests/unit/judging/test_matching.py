@@ -69,6 +69,7 @@ def test_a_choice_question_is_answered_by_letter() -> None:
         ("int", "12", "There are 12 dots."),
         ("int", "1234", "1,234"),
         ("int", "12", "$12$"),
+        ("int", "12", "(12)"),
         ("int", "-3", "−3"),
         ("coord", "(4,7)", "4, 7"),
         ("coord", "(4,7)", "[4; 7]"),
