@@ -49,15 +49,15 @@ class Puzzle:
 
 
 class Subtype(Protocol):
+    """The module itself; its functions take no `self`."""
+
     SUBTYPE: str
     """BabyVision's spelling, such as "Find the different"."""
     CATEGORY: str
 
-    @staticmethod
-    def generate(rng: random.Random, level: int) -> Puzzle: ...
+    def generate(self, rng: random.Random, level: int) -> Puzzle: ...
 
-    @staticmethod
-    def solve(puzzle: Puzzle) -> str: ...
+    def solve(self, puzzle: Puzzle) -> str: ...
 
 
 def puzzle_rng(subtype: str, seed: int, level: int) -> random.Random:
