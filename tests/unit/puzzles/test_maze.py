@@ -20,7 +20,7 @@ from tests.unit.puzzles.tracking_gates import (
 
 
 def test_the_flood_agrees_with_the_parents_kept_while_growing() -> None:
-    check_gold(maze, seeds=25)
+    check_gold(maze, seeds=15)
 
 
 def test_pictures_hold_their_evidence() -> None:
@@ -31,6 +31,7 @@ def test_a_seed_is_the_same_picture_in_every_process() -> None:
     check_determinism(maze)
 
 
+@pytest.mark.slow
 def test_no_constant_answer_pays() -> None:
     assert blind_share(maze, seeds=60) < BLIND_LIMIT
 
@@ -71,5 +72,6 @@ def test_a_wall_torn_down_between_two_trees_is_refused() -> None:
         maze.solve(dataclasses.replace(puzzle, structure=everything_open))
 
 
+@pytest.mark.slow
 def test_the_pixel_solver_beats_blind_guessing(tmp_path: Path) -> None:
     assert min(pixel_shares(maze, pixel_solver, tmp_path, seeds=15).values()) > BLIND_LIMIT
