@@ -1,16 +1,18 @@
 """The solvers as the policy needs them: which question each is for, and its source as a shell command."""
 
 import ast
+import posixpath
 import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 _SOLVERS_PACKAGE = "model_servers.scripted_model.solvers"
-_PICTURE_PATH = "/tmp/finding.png"  # inside the sandbox, whose /tmp is private to the session
+_PICTURE_NAME = "finding.png"
 _FOOTER = """
 import json, os
 PICTURE = {picture!a}
+if os.path.exists(PICTURE): os.remove(PICTURE)
 print(json.dumps({{"answer": solve({path!a}, {question!a}), "picture": PICTURE if os.path.exists(PICTURE) else None}}))
 """
 
@@ -25,9 +27,13 @@ class Solver:
     source: str
 
     def command(self, *, path: str, question: str) -> str:
-        """A bash command that runs the solver on the image at `path` and prints one JSON line with its finding."""
+        """A bash command that runs the solver on the image at `path` and prints one JSON line with its finding.
+
+        The solver's picture, if it draws one, lies beside the image.
+        """
+        picture = posixpath.join(posixpath.dirname(path), _PICTURE_NAME)
         # !a in the footer keeps path and question on one line of ASCII, so they cannot end the heredoc.
-        program = self.source + _FOOTER.format(picture=_PICTURE_PATH, path=path, question=question)
+        program = self.source + _FOOTER.format(picture=picture, path=path, question=question)
         return f"python3 - <<'END_OF_PROGRAM'\n{program}END_OF_PROGRAM"
 
 

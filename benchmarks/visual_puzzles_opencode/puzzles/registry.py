@@ -5,6 +5,7 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     count_clusters,
     count_same_patterns,
     find_the_different,
+    lines_observation,
     maze,
     mirroring_patterns,
 )
@@ -16,6 +17,7 @@ _MODULES: tuple[Subtype, ...] = (
     count_clusters,
     maze,
     connect_the_lines,
+    lines_observation,
     mirroring_patterns,
 )
 

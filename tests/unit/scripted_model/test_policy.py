@@ -50,12 +50,12 @@ def test_a_known_question_is_first_measured_with_a_program_on_the_named_file() -
 
 
 def test_a_picture_that_the_program_wrote_is_looked_at_next() -> None:
-    turn = next_turn([*asked(), *ran("bash", finding("(2,3)", "/tmp/finding.png"))], TOOLS)
-    assert [(call.name, call.arguments) for call in turn.calls] == [("read", {"filePath": "/tmp/finding.png"})]
+    turn = next_turn([*asked(), *ran("bash", finding("(2,3)", "/workspace/finding.png"))], TOOLS)
+    assert [(call.name, call.arguments) for call in turn.calls] == [("read", {"filePath": "/workspace/finding.png"})]
 
 
 def test_the_answer_is_what_the_program_printed() -> None:
-    seen = [*asked(), *ran("bash", "a warning\n" + finding("(2,3)", "/tmp/finding.png") + "\n")]
+    seen = [*asked(), *ran("bash", "a warning\n" + finding("(2,3)", "/workspace/finding.png") + "\n")]
     pictures = ChatMessage.model_validate(
         {"role": "user", "content": [{"type": "text", "text": "Attached media from tool result:"}]}
     )
@@ -71,7 +71,7 @@ def test_without_a_picture_it_answers_at_once() -> None:
 
 
 def test_without_a_read_tool_it_answers_at_once() -> None:
-    turn = next_turn([*asked(), *ran("bash", finding("17", "/tmp/finding.png"))], {"bash"})
+    turn = next_turn([*asked(), *ran("bash", finding("17", "/workspace/finding.png"))], {"bash"})
     assert turn.calls == ()
 
 
@@ -119,6 +119,12 @@ def test_a_chat_without_an_image_is_declined(messages: list[ChatMessage]) -> Non
 def test_a_new_question_in_the_same_conversation_starts_afresh() -> None:
     first = [*asked(), *ran("bash", finding("17")), ChatMessage(role="assistant", content=r"\boxed{17}")]
     assert [call.name for call in next_turn([*first, *asked()[1:]], TOOLS).calls] == ["bash"]
+
+
+@pytest.mark.parametrize("path", ["/", "..", "x.png", "\0", "/workspace/\ud800.png"])
+def test_an_odd_path_is_passed_on_as_it_is(path: str) -> None:
+    [call] = next_turn(asked(path=path), TOOLS).calls
+    assert ascii(path) in call.arguments["command"]
 
 
 def test_a_question_cannot_break_out_of_the_program() -> None:

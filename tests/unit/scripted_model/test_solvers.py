@@ -87,19 +87,30 @@ def test_a_played_puzzle_ends_in_what_the_solver_finds(subtype: str, tmp_path: P
     for _ in range(3):
         if not turn.calls:
             break
-        messages += replies(turn, tmp_path)
+        messages += replies(turn)
         turn = next_turn(messages, TOOLS)
     found = module_of(puzzle).solve(str(path), prompt(puzzle))
     assert turn.text.endswith(f"\\boxed{{{found}}}")
 
 
-def replies(turn: Turn, folder: Path) -> list[ChatMessage]:
+def test_a_picture_from_before_is_not_taken_for_the_finding(tmp_path: Path) -> None:
+    puzzle = make("Count Clusters", 0, 1)
+    assert not hasattr(module_of(puzzle), "PICTURE")
+    path = tmp_path / "image.png"
+    puzzle.image.save(path)
+    puzzle.image.save(tmp_path / "finding.png")
+    messages = asked(prompt(puzzle), path=str(path))
+    messages += replies(next_turn(messages, TOOLS))
+    assert next_turn(messages, TOOLS).calls == ()
+
+
+def replies(turn: Turn) -> list[ChatMessage]:
     """What the harness adds to the conversation after a turn with one call."""
     [call] = turn.calls
     called = {"id": "call_x", "function": {"name": call.name, "arguments": "{}"}}
     messages: list[object] = [{"role": "assistant", "content": turn.text, "tool_calls": [called]}]
     if call.name == "bash":
-        output = run_bash(call.arguments["command"].replace("/tmp/finding.png", str(folder / "finding.png")))
+        output = run_bash(call.arguments["command"])
         messages.append({"role": "tool", "tool_call_id": "call_x", "content": output})
     else:
         assert Path(call.arguments["filePath"]).read_bytes().startswith(b"\x89PNG")
