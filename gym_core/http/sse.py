@@ -17,7 +17,8 @@ def encode_event(name: str, data: str) -> bytes:
 
 async def decode_events(lines: AsyncIterable[bytes]) -> AsyncIterator[ServerEvent]:
     """Lines without their ends to events; comments and unknown fields are skipped."""
-    name, data = "message", []
+    name = "message"
+    data: list[str] = []
     async for raw in lines:
         line = raw.rstrip(b"\r").decode("utf-8", "replace")
         if not line:

@@ -1,4 +1,4 @@
-"""The base of every plugin server: config and context in, FastAPI app out. Importing or constructing one starts nothing."""
+"""The base of every plugin server: config and context in, FastAPI app out. Constructing one starts nothing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +21,8 @@ class ServerConfig(Wire):
     """Address to bind; None means 127.0.0.1, or the machine's own with `use_absolute_ip` for the policy server."""
     port: int | None = None
     """None means any free one."""
+    url: str | None = None
+    """Where the others reach it, when that is not host and port (containers)."""
     entrypoint: str | None = None
     """Accepted for NeMo Gym's configs; ours is always app.py."""
     domain: str | None = None

@@ -67,7 +67,7 @@ class SessionTable(Generic[SessionT]):
                 kind=FailureKind.SESSION_CONFLICT,
             )
         try:
-            # Shielded: when the caller goes away the session still opens, and is closed by the caller's close or reaped.
+            # Shielded: when the caller goes away the session still opens, and the caller's close or the reaper ends it.
             return await asyncio.shield(entry.opening)
         except asyncio.CancelledError:
             raise

@@ -28,7 +28,7 @@ class RunOptions(Wire):
     max_rollout_attempts: int = Field(default=3, gt=0)
     """Episodes a rollout may take when ours is the fault."""
     retry_budget_fraction: float = Field(default=0.2, ge=0)
-    """Retries of the whole run, as a share of its rollouts (at least 10); past it a failed rollout is masked at once."""
+    """Retries of the whole run, as a share of its rollouts (at least 10); past it a failure is masked at once."""
     max_masked_fraction: float = Field(default=0.05, ge=0, le=1)
     """Above this share of masked rollouts the run ends with exit code 1."""
     retry_masked: bool = True

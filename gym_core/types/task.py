@@ -11,7 +11,7 @@ from gym_core.types.wire import JsonObject, Wire
 
 
 class TaskData(BaseModel):
-    """Base of an environment's own fields of a task row. Extras are kept: a dataset may carry more than a grader reads."""
+    """Base of an environment's own fields of a row. Extras are kept: a dataset may carry more than a grader reads."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 

@@ -20,4 +20,4 @@ def _serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
 
 
 Secret = Annotated[SecretStr, PlainSerializer(_serialize_secret, return_type=str)]
-"""A secret field: "****" wherever it is written, but for `model_dump_json(context={"reveal": True})` towards its owner."""
+"""A secret field: "****" wherever it is written, but for `model_dump(context={"reveal": True})` towards its owner."""

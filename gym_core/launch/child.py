@@ -1,0 +1,91 @@
+"""One server in this process: from a slice and a listening socket to a running uvicorn."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+
+from gym_core.config.roots import ServerType, lookup_roots
+from gym_core.http.client import HttpPool
+from gym_core.launch.logs import log_to
+from gym_core.servers.context import ServerContext, ServerSlice
+from gym_core.servers.plugins import server_class
+
+HEAD = "head"
+GRACEFUL_SHUTDOWN_S = 5
+HARD_EXIT_S = 10
+"""After SIGTERM, whatever still hangs."""
+BACKLOG = 2048
+
+
+def run_child(name: str, fds: Sequence[int], control: socket.socket | None) -> int:
+    """Body of a forked child: descriptors are the slice, the log, the listening socket and, for the head, the listening
+    sockets of all servers. Returns the exit code."""
+    slice_fd, log_fd, listener_fd, *others = fds
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+    os.close(log_fd)
+    log_to(sys.stderr, name)
+    content = _read_all(slice_fd)
+    listener = socket.socket(fileno=listener_fd)
+    if name == HEAD:
+        from gym_core.launch.head import head_app
+
+        if control is None:
+            raise ValueError("the head server needs a control socket")
+        app = head_app(content, control, [socket.socket(fileno=fd) for fd in others])
+    else:
+        app = server_app(ServerSlice.model_validate_json(content))
+    return serve(app, listener)
+
+
+def server_app(part: ServerSlice) -> FastAPI:
+    """The app of one plugin server. Starts nothing."""
+    found = server_class(ServerType(part.type), part.implementation, lookup_roots())
+    config = found.config_type.model_validate(part.block)
+    return found(config, ServerContext(part, HttpPool())).make_app()
+
+
+def serve(app: FastAPI, listener: socket.socket) -> int:
+    """Serve until SIGTERM or SIGINT and finish what is in flight for a few seconds. 0; 3 when it could not start."""
+    config = uvicorn.Config(
+        app, loop="none", http="httptools", ws="none", lifespan="on", log_config=None, access_log=False,
+        timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S, timeout_keep_alive=75, backlog=BACKLOG, server_header=False,
+        date_header=False,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+
+    async def main() -> None:
+        # A close that hangs (a provider's, say) must not keep a gym that was told to end.
+        loop = asyncio.get_running_loop()
+        watch = loop.create_task(_exit_hard_after_stop(server))
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            watch.cancel()
+
+    uvloop.run(main())
+    return 0 if server.started else 3
+
+
+async def _exit_hard_after_stop(server: uvicorn.Server) -> None:
+    while not server.should_exit:  # noqa: ASYNC110 - uvicorn offers a flag and no event
+        await asyncio.sleep(0.25)
+    await asyncio.sleep(HARD_EXIT_S)
+    logging.getLogger(__name__).error("did not stop in time", extra={"seconds": HARD_EXIT_S})
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _read_all(fd: int) -> bytes:
+    # pread: the descriptor is shared with whoever may fork this server again, and so is its offset.
+    try:
+        return os.pread(fd, os.fstat(fd).st_size, 0)
+    finally:
+        os.close(fd)

@@ -1,0 +1,243 @@
+"""The head server: the registry of a gym's servers, and the place where runs are started, watched and stopped."""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import yaml
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from gym_core.capture.images import AssetStore, externalize
+from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
+from gym_core.errors import ConfigError, InvalidTask, SessionError
+from gym_core.http.app import add_route, make_app
+from gym_core.http.auth import static_tokens
+from gym_core.http.client import HttpPool, ServiceClient
+from gym_core.http.sse import encode_event
+from gym_core.launch.children import ChildExit, Children
+from gym_core.launch.plan import EnvironmentEntry, HeadSlice, ServerEntry, identity_hash
+from gym_core.launch.runs import Run, RunSetting, with_sampling
+from gym_core.launch.supervisor import Supervised, Supervisor
+from gym_core.types.flat_row import flat_from_record, task_from_flat
+from gym_core.types.rollout import Completed, RolloutKey, RolloutRecord, RunRequest
+from gym_core.types.run import RunAccepted, RunOptions, RunResult
+from gym_core.types.verification import Verification
+from gym_core.types.wire import JsonObject
+
+log = logging.getLogger(__name__)
+
+MAX_RUNS_REMEMBERED = 200
+STOP_TIMEOUT_S = 8.0
+
+
+def head_app(content: bytes, control: socket.socket, descriptors: Sequence[socket.socket]) -> FastAPI:
+    """The app of a head server that starts its own servers: for each, a slice and a listening socket, in the order of
+    `HeadSlice.servers`."""
+    head = Head(HeadSlice.model_validate_json(content))
+    fds = [d.detach() for d in descriptors]
+    return head.make_app(control, list(zip(fds[::2], fds[1::2], strict=True)))
+
+
+class Head:
+    def __init__(self, part: HeadSlice) -> None:
+        self._part = part
+        self._entries = {entry.name: entry for entry in part.servers}
+        self._pool = HttpPool()
+        self._supervisor: Supervisor | None = None
+        self._runs: dict[str, Run] = {}
+        self._pending: set[asyncio.Task[None]] = set()
+        self._is_ready = False
+        self._started_at = time.time()
+
+    def make_app(self, control: socket.socket | None = None, fds: Sequence[tuple[int, int]] = ()) -> FastAPI:
+        """With a control socket the servers are started here; without, they are somebody else's to run."""
+
+        @asynccontextmanager
+        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+            starting = asyncio.create_task(self._start_servers(control, fds), name="start-servers")
+            try:
+                yield
+            finally:
+                starting.cancel()
+                await self._stop()
+
+        user = self._part.user_token
+        authenticate = static_tokens(self._part.run_token.get_secret_value(), user.get_secret_value() if user else None)
+        app = make_app("gym head server", authenticate, lifespan=lifespan, ready=self._ready)
+        app.add_api_route("/server_instances", self._instances_route, methods=["GET"], response_model=None)
+        app.add_api_route("/global_config_dict_yaml", self._config_route, methods=["GET"], response_model=None)
+        add_route(app, "POST", "/v1/runs", self.start_run, body=RunOptions, reply=RunAccepted)
+        add_route(app, "GET", "/v1/runs/{run_id}", self.run_result, reply=RunResult)
+        app.add_api_route("/v1/runs/{run_id}", self._cancel_route, methods=["DELETE"], response_model=None)
+        app.add_api_route("/v1/runs/{run_id}/events", self._events_route, methods=["GET"], response_model=None)
+        app.add_api_route("/environments/{name}/run", self._run_one_route, methods=["POST"], response_model=None)
+        return app
+
+    # -- life ---------------------------------------------------------------
+
+    async def _start_servers(self, control: socket.socket | None, fds: Sequence[tuple[int, int]]) -> None:
+        if control is not None:
+            children = Children(control, self._on_exit)
+            logs = Path(self._part.state_dir).parent
+            servers = [
+                Supervised(entry.name, entry.url, pair, logs / f"{entry.name}.log")
+                for entry, pair in zip(self._part.servers, fds, strict=True)
+            ]
+            self._supervisor = Supervisor(children, servers, self._pool)
+            try:
+                await self._supervisor.start()
+            except Exception:
+                # Nobody can use a gym that lacks a server: end, so that whoever started it hears of it at once.
+                log.exception("servers did not start")
+                os.kill(os.getpid(), 15)
+                return
+        self._is_ready = True
+        log.info("gym ready", extra={"servers": len(self._entries), "seconds": time.time() - self._started_at})
+
+    def _on_exit(self, exit_: ChildExit) -> None:
+        if self._supervisor:
+            self._supervisor.on_exit(exit_)
+
+    async def _ready(self) -> bool:
+        return self._is_ready
+
+    async def _stop(self) -> None:
+        for run in self._runs.values():
+            run.cancel(drain=False)
+        waiting = [asyncio.create_task(run.wait()) for run in self._runs.values()] + list(self._pending)
+        if waiting:
+            await asyncio.wait(waiting, timeout=STOP_TIMEOUT_S)
+        if self._supervisor:
+            self._supervisor.stop()
+        await self._pool.aclose()
+
+    # -- registry -----------------------------------------------------------
+
+    async def _instances_route(self, _: Request) -> Response:
+        return JSONResponse([self._instance(entry) for entry in self._part.servers])
+
+    def _instance(self, entry: ServerEntry) -> JsonObject:
+        seen = self._supervisor.servers[entry.name] if self._supervisor else None
+        return {
+            "name": entry.name,
+            "server_type": entry.type,
+            "implementation": entry.implementation,
+            "url": entry.url,
+            "status": seen.status if seen else "external",
+            "pid": seen.pid if seen else None,
+            "start_time": seen.started_at if seen else None,
+            "uptime_seconds": time.time() - seen.started_at if seen and seen.started_at else None,
+            "restarts": len(seen.restarts) if seen else 0,
+        }
+
+    async def _config_route(self, _: Request) -> Response:
+        return Response(yaml.safe_dump(self._part.config_view, sort_keys=False), media_type="application/yaml")
+
+    # -- runs ---------------------------------------------------------------
+
+    async def start_run(self, options: RunOptions) -> RunAccepted:
+        environment = self._environment(options.environment, options.split)
+        run = Run(f"run-{secrets.token_hex(6)}", options, self._setting(environment))
+        self._runs[run.id] = run
+        while len(self._runs) > MAX_RUNS_REMEMBERED:
+            del self._runs[next(iter(self._runs))]
+        run.start()
+        return RunAccepted(run_id=run.id)
+
+    async def run_result(self, run_id: str) -> RunResult:
+        return self._run(run_id).result()
+
+    async def _cancel_route(self, request: Request) -> Response:
+        run = self._run(request.path_params["run_id"])
+        run.cancel(drain=request.query_params.get("drain") == "true")
+        return Response(run.result().model_dump_json(), media_type="application/json")
+
+    async def _events_route(self, request: Request) -> Response:
+        run = self._run(request.path_params["run_id"])
+
+        async def events() -> AsyncIterator[bytes]:
+            async for progress in run.watch():
+                yield encode_event("progress", progress.model_dump_json())
+            yield encode_event("end", run.result().model_dump_json())
+
+        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    def _run(self, run_id: str) -> Run:
+        try:
+            return self._runs[run_id]
+        except KeyError:
+            raise SessionError(f"no run {run_id!r}") from None
+
+    # -- one row ------------------------------------------------------------
+
+    async def _run_one_route(self, request: Request) -> Response:
+        """NeMo's `/run`: one flat row in, one flat verify row out."""
+        environment = self._environment(request.path_params["name"])
+        assets = AssetStore(Path(self._part.state_dir) / "assets")
+        task = task_from_flat(await request.json(), taskset=environment.name, index=0)
+        body = externalize(task.responses_create_params, assets)
+        task = with_sampling(task.model_copy(update={"responses_create_params": body}), self._part.sampling)
+        key = RolloutKey(task_hash=task.content_hash(), repeat=0)
+        asked = RunRequest(
+            key=key, task_index=0, task=task, environment=environment.name, rollout_id=f"x{secrets.token_hex(8)}"
+        )
+        storage = EpisodeStorage(assets, Path(self._part.state_dir) / "captures")
+        result = await Episode(asked, 0, self._servers(environment), storage, self._pending).run()
+        verification = result.verification if isinstance(result, Completed) else Verification.failed(result.failure)
+        record = RolloutRecord(
+            key=key,
+            run_hash=identity_hash(environment.identity),
+            task_index=0,
+            environment=environment.name,
+            task=task,
+            evidence=result.evidence,
+            verification=verification,
+            attempts=1,
+            finished_at=time.time(),
+        )
+        return JSONResponse(flat_from_record(record))
+
+    # -- environments -------------------------------------------------------
+
+    def _environment(self, name: str | None, split: str | None = None) -> EnvironmentEntry:
+        there = self._part.environments
+        if name is not None:
+            if name not in there:
+                raise InvalidTask(f"no environment {name!r}; there are: {', '.join(sorted(there)) or 'none'}")
+            return there[name]
+        found = [e for e in there.values() if any(d.type == split for d in e.datasets)]
+        if len(found) != 1:
+            names = ", ".join(sorted(e.name for e in found)) or "none"
+            raise InvalidTask(f"environments with a dataset of split {split!r}: {names}; say which with ++environment=")
+        return found[0]
+
+    def _servers(self, environment: EnvironmentEntry) -> EpisodeServers:
+        return EpisodeServers(
+            resources=self._client(environment.resources_server),
+            agent=self._client(environment.agent_server),
+            policy=self._client(environment.policy_server),
+            agent_timeout_s=environment.agent_timeout_s,
+        )
+
+    def _client(self, name: str) -> ServiceClient:
+        entry = self._entries[name]
+        return self._pool.service(entry.url, entry.token.get_secret_value())
+
+    def _setting(self, environment: EnvironmentEntry) -> RunSetting:
+        if not self._is_ready:
+            raise ConfigError("the gym is still starting")
+        return RunSetting(
+            environment=environment,
+            servers=self._servers(environment),
+            sampling=self._part.sampling,
+            versions=self._part.versions,
+            argv=self._part.argv,
+        )

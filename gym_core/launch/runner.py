@@ -1,0 +1,143 @@
+"""A running gym around a block of code: start everything, wait until it is ready, end everything."""
+
+import asyncio
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gym_core.config.blocks import CheckedConfig
+from gym_core.errors import EpisodeError, FailureKind
+from gym_core.http.client import HttpPool, ServiceClient
+from gym_core.launch.child import HEAD
+from gym_core.launch.children import ChildExit, Children, start_nursery
+from gym_core.launch.plan import LaunchPlan, plan_launch
+from gym_core.launch.supervisor import READY_POLL_S, READY_TIMEOUT_S, log_tail
+from gym_core.types.wire import Wire
+
+END_TIMEOUT_S = 20.0
+
+
+class GymDied(EpisodeError):
+    """The head server ended while it was needed."""
+
+    kind = FailureKind.SHUTDOWN
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """A nursery that is already importing while the configuration is read."""
+
+    control: socket.socket
+    process: "subprocess.Popen[bytes]"
+    state_dir: Path
+
+
+def start_warmup(state_dir: Path | None = None) -> Warmup:
+    """Begin before anything else: imports are most of a start. Give it to `running_gym`, or `abandon` it."""
+    state = state_dir or default_state_dir()
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    control, process = start_nursery(state / "nursery.log")
+    return Warmup(control, process, state)
+
+
+def abandon(warmup: Warmup) -> None:
+    warmup.control.close()
+    warmup.process.wait()
+
+
+@dataclass(frozen=True)
+class RunningGym:
+    head_url: str
+    token: str
+    client: ServiceClient
+    died: "asyncio.Future[str]"
+    """Done, with the reason, when the gym ended by itself."""
+    state_dir: Path
+
+
+@asynccontextmanager
+async def running_gym(checked: CheckedConfig, *, warmup: Warmup | None = None) -> AsyncIterator[RunningGym]:
+    """Raises ConfigError (an address cannot be had) or GymDied (a server did not start)."""
+    warm = warmup or start_warmup()
+    died: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    try:
+        children = Children(warm.control, lambda exit_: _note_exit(exit_, died, warm.state_dir))
+    except BaseException:
+        abandon(warm)
+        raise
+    try:
+        plan = plan_launch(checked, state_dir=warm.state_dir, argv=sys.argv)
+        try:
+            await _fork_head(children, plan, warm.state_dir)
+        finally:
+            plan.close()
+        token = plan.head.run_token.get_secret_value()
+        async with HttpPool() as pool:
+            client = pool.service(plan.head_listener.url, token)
+            await _until_ready(client, died)
+            yield RunningGym(plan.head_listener.url, token, client, died, warm.state_dir)
+    finally:
+        children.close()
+        await asyncio.to_thread(_wait_for_end, warm.process)
+
+
+async def _fork_head(children: Children, plan: LaunchPlan, state_dir: Path) -> None:
+    fds = [
+        _memory_file("head", plan.head),
+        os.open(state_dir / "head.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640),
+    ]
+    slices = [_memory_file(entry.name, plan.slices[entry.name]) for entry in plan.head.servers]
+    listeners = [plan.listeners[entry.name].socket.fileno() for entry in plan.head.servers]
+    pairs = [fd for pair in zip(slices, listeners, strict=True) for fd in pair]
+    try:
+        await children.fork(HEAD, [*fds, plan.head_listener.socket.fileno(), *pairs], control=True)
+    finally:
+        for fd in (*fds, *slices):
+            os.close(fd)
+
+
+def _memory_file(name: str, content: Wire) -> int:
+    """A descriptor of a slice, in memory alone: secrets touch no disk, no argv and no environment."""
+    fd = os.memfd_create(f"gym-{name}", os.MFD_CLOEXEC)
+    data = memoryview(content.model_dump_json(context={"reveal": True}).encode())
+    while data:
+        data = data[os.write(fd, data) :]
+    return fd
+
+
+async def _until_ready(client: ServiceClient, died: "asyncio.Future[str]") -> None:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while not died.done() and time.monotonic() < deadline:
+        if (await client.send("GET", "/readyz", timeout_s=5)).status == 200:
+            return
+        await asyncio.sleep(READY_POLL_S)
+    raise GymDied(died.result() if died.done() else f"the gym was not ready within {READY_TIMEOUT_S:g} s")
+
+
+def _note_exit(exit_: ChildExit, died: "asyncio.Future[str]", state_dir: Path) -> None:
+    if not died.done():
+        tail = log_tail(state_dir / "head.log")
+        died.set_result(f"the head server ended (code {exit_.code}); {state_dir / 'head.log'}:\n{tail}")
+
+
+def _wait_for_end(process: "subprocess.Popen[bytes]") -> None:
+    try:
+        process.wait(END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def default_state_dir() -> Path:
+    """A fresh folder for one gym's logs and state: `GYM_STATE_DIR`, else under the temporary folder."""
+    base = os.environ.get("GYM_STATE_DIR")
+    root = Path(base) if base else Path(tempfile.gettempdir()) / f"gym-{os.getuid()}"
+    return root / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}-{secrets.token_hex(3)}"
