@@ -25,8 +25,8 @@ def run_tool(
 ) -> str:
     """Its standard output. `env` None means ours; `unprivileged` gives up root first, where we have it.
 
-    Raises SandboxUnavailable with the command, how it ended and the end of what it said. Its whole process group is
-    gone when this returns, however it returns.
+    Raises SandboxUnavailable with the command, how it ended and the end of what it said. Where it did not end by
+    itself (time-out, Ctrl-C), its whole process group is killed.
     """
     other_id = _UNPRIVILEGED_ID if unprivileged and os.geteuid() == 0 else None
     try:
@@ -49,11 +49,13 @@ def run_tool(
     with process:
         try:
             stdout, stderr = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired as cause:
-            raise SandboxUnavailable(f"toolkit: {what}: `{argv[0]}` did not end within {timeout_s:.0f} s") from cause
-        finally:
+        except BaseException as cause:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(cause, subprocess.TimeoutExpired):
+                message = f"toolkit: {what}: `{argv[0]}` did not end within {timeout_s:g} s"
+                raise SandboxUnavailable(message) from cause
+            raise
     if process.returncode != 0:
         ending = "\n  ".join((stderr or stdout).strip().splitlines()[-_SHOWN_LINES:])
         raise SandboxUnavailable(

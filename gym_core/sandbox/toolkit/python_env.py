@@ -93,7 +93,7 @@ def _prune(site_packages: Path) -> None:
     build, whichever interpreter the scripts would have named."""
     shutil.rmtree(site_packages / "bin", ignore_errors=True)
     for tests in list(site_packages.rglob("tests")):
-        shutil.rmtree(tests)
+        shutil.rmtree(tests, ignore_errors=True)  # one inside another is gone already
     for record in site_packages.glob("*.dist-info/RECORD"):
         record.unlink()
 
