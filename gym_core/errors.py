@@ -40,6 +40,7 @@ class FailureKind(StrEnum):
     SESSION_CONFLICT = "session_conflict"
     MODEL_UNAVAILABLE = "model_unavailable"
     AGENT_START_FAILED = "agent_start_failed"
+    AGENT_CRASHED = "agent_crashed"
     PERSISTENCE_FAILED = "persistence_failed"
     VERIFIER_ERROR = "verifier_error"
     INVALID_TASK = "invalid_task"
@@ -95,6 +96,7 @@ FAILURE_POLICY: dict[FailureKind, FailurePolicy] = {
     FailureKind.SESSION_CONFLICT: _CONFLICT,
     FailureKind.MODEL_UNAVAILABLE: _OURS,
     FailureKind.AGENT_START_FAILED: _OURS,
+    FailureKind.AGENT_CRASHED: _OURS,
     FailureKind.PERSISTENCE_FAILED: FailurePolicy(Outcome.MASK, retries_episode=True, http_status=507),
     FailureKind.VERIFIER_ERROR: _BUG,
     FailureKind.INVALID_TASK: FailurePolicy(Outcome.MASK, retries_episode=False, http_status=422),
