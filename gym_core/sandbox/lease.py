@@ -1,0 +1,134 @@
+"""The lender's side: who may use which of our sandboxes, and until when.
+
+A lease is an id and a token that is good for it alone. It is renewed by every use; one that is not used ends, and its
+sandbox with it, so a borrower that died cannot keep one.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gym_core.errors import FailureKind, SessionError
+from gym_core.http.auth import new_token, same_token
+from gym_core.sandbox.contract import Sandbox
+
+log = logging.getLogger(__name__)
+
+_REAP_INTERVAL_S = 5.0
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What the borrower gets to know."""
+
+    lease_id: str
+    token: str
+    ttl_s: float
+    expires_at: float
+    """Unix time, seconds, if it is not used; our own bookkeeping is by a monotonic clock."""
+
+
+@dataclass
+class _Lease:
+    sandbox: Sandbox
+    token: str
+    ttl_s: float
+    deadline: float
+    uses: int = 0
+
+
+class LeaseTable:
+    """In memory: a lender that is gone has no sandboxes either. `clock` is monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._leases: dict[str, _Lease] = {}
+        self._reaper: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def start(self) -> None:
+        """End unused leases from now on. Needs a running event loop."""
+        if self._reaper is None:
+            self._reaper = asyncio.get_running_loop().create_task(self._reap_forever())
+
+    async def stop(self) -> None:
+        """Release every lease."""
+        if self._reaper:
+            self._reaper.cancel()
+            await asyncio.gather(self._reaper, return_exceptions=True)
+            self._reaper = None
+        await asyncio.gather(*(self.release(lease_id) for lease_id in list(self._leases)))
+
+    def lend(self, sandbox: Sandbox, *, ttl_s: float) -> Grant:
+        """From now on the sandbox is the lease's to close."""
+        lease_id, token = f"lease-{secrets.token_hex(8)}", new_token()
+        self._leases[lease_id] = _Lease(sandbox, token, ttl_s, self._clock() + ttl_s)
+        return Grant(lease_id, token, ttl_s, time.time() + ttl_s)
+
+    def redeem(self, lease_id: str, token: str) -> Sandbox:
+        """The lent sandbox; renews the lease. Raises SessionError, the same for a wrong token as for an unknown id."""
+        lease = self._find(lease_id, token)
+        lease.deadline = self._clock() + lease.ttl_s
+        return lease.sandbox
+
+    @contextmanager
+    def using(self, lease_id: str, token: str) -> Iterator[Sandbox]:
+        """As `redeem`; the lease cannot run out meanwhile, and is renewed again at the end."""
+        sandbox = self.redeem(lease_id, token)
+        lease = self._leases[lease_id]
+        lease.uses += 1
+        try:
+            yield sandbox
+        finally:
+            lease.uses -= 1
+            lease.deadline = self._clock() + lease.ttl_s
+
+    async def renew(self, lease_id: str, token: str) -> float:
+        """Seconds until the lease ends, if it is not used."""
+        await self.redeem(lease_id, token).renew()
+        return self.seconds_left(lease_id, token)
+
+    def seconds_left(self, lease_id: str, token: str) -> float:
+        """Does not renew. Raises SessionError."""
+        return self._find(lease_id, token).deadline - self._clock()
+
+    async def is_alive(self, lease_id: str, token: str) -> bool:
+        """Whether the sandbox lives; does not renew. Raises SessionError."""
+        return await self._find(lease_id, token).sandbox.is_alive()
+
+    async def release(self, lease_id: str) -> None:
+        """End the lease and destroy its sandbox. Twice is fine."""
+        lease = self._leases.pop(lease_id, None)
+        if lease:
+            await lease.sandbox.close()
+
+    async def reap(self) -> list[str]:
+        """End the leases that were not used in time; their ids."""
+        now = self._clock()
+        late = [lease_id for lease_id, lease in self._leases.items() if not lease.uses and lease.deadline <= now]
+        for lease_id in late:
+            log.warning("lease not renewed", extra={"lease": lease_id, "sandbox": self._leases[lease_id].sandbox.id})
+        await asyncio.gather(*(self.release(lease_id) for lease_id in late))
+        return late
+
+    async def _reap_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_REAP_INTERVAL_S)
+            try:
+                await self.reap()
+            except Exception:
+                log.exception("reaping leases failed")
+
+    def _find(self, lease_id: str, token: str) -> _Lease:
+        lease = self._leases.get(lease_id)
+        if lease is None or not same_token(token, lease.token):
+            raise SessionError(f"no lease {lease_id!r} for this token: unknown, released or run out")
+        if not lease.uses and lease.deadline <= self._clock():
+            raise SessionError(f"lease {lease_id!r} ran out", kind=FailureKind.SESSION_EXPIRED)
+        return lease
