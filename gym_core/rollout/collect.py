@@ -80,6 +80,9 @@ class Collector:
             raise errors.exceptions[0] from None
 
     async def _slot_or_drain(self, slots: asyncio.Semaphore) -> None:
+        if not slots.locked():
+            await slots.acquire()
+            return
         free = asyncio.ensure_future(slots.acquire())
         drained = asyncio.ensure_future(self._draining.wait())
         try:
