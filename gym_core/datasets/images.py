@@ -51,10 +51,12 @@ class PreparedImage:
 def _decoded(content: bytes, max_pixels: int) -> Iterator[Image.Image]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of size (checked here) and of odd metadata (not used)
-        with Image.open(io.BytesIO(content), formats=READ_FORMATS) as image:
-            width, height = image.size
+        with Image.open(io.BytesIO(content), formats=READ_FORMATS) as header:
+            width, height = header.size
             if width * height > max_pixels:
                 raise ValueError(f"{width}x{height} pixels are more than {max_pixels}")
+            header.verify()  # a PNG's checksums and end, which decoding does not look at
+        with Image.open(io.BytesIO(content), formats=READ_FORMATS) as image:
             image.load()
             yield image
 

@@ -86,9 +86,10 @@ def test_too_many_pixels_are_refused_by_the_header_alone() -> None:
         b"no image at all",
         (IMAGES / "truncated.jpg").read_bytes(),
         (IMAGES / "horse.png").read_bytes()[:-4000],
+        (IMAGES / "horse.png").read_bytes()[:-12],
         b"<svg xmlns='http://www.w3.org/2000/svg'/>",
     ],
-    ids=["empty", "text", "cut JPEG", "cut PNG", "svg"],
+    ids=["empty", "text", "cut JPEG", "cut PNG", "PNG without end", "svg"],
 )
 def test_a_broken_image_is_an_error_that_names_its_row(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"^row 12: image of \d+ bytes"):

@@ -1,0 +1,139 @@
+"""Where BabyVision comes from: a local copy, or the hub at a pinned revision; and the hashes that it must have.
+
+The SHA-256 of the official zip is public. That of the hub's Parquet file is not, so the first copy seen is recorded in
+a lock file and every later one must equal it: copies with the same 388 rows and re-encoded pictures are about.
+"""
+
+import hashlib
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from gym_core.types.wire import Wire
+
+LOCAL_COPY_VARIABLE = "BABYVISION_PARQUET"
+"""Path of a local Parquet file, or of the official zip."""
+HUB_VARIABLE = "HF_ENDPOINT"
+"""Base URL of a mirror of the hub."""
+HUB = "https://huggingface.co"
+DATASET = "UnipatAI/BabyVision"
+REVISION = "849cbeea2b1d00ad334e9e1e2b49a1960c9ff3f3"
+HUB_FILE = "data/train-00000-of-00001.parquet"
+OFFICIAL_ROWS = 388
+OFFICIAL_ZIP_SHA256 = "e5e16e7104b080bac7e67bb98d74bd5057f7151f487cd2f61991106253751e54"
+
+MAX_SOURCE_BYTES = 512 << 20
+"""Ten times the real file."""
+READ_TIMEOUT_S = 60.0
+_CHUNK_BYTES = 1 << 20
+
+
+class SourceKind(StrEnum):
+    PARQUET = "parquet"
+    ZIP = "zip"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that is there and is what it was before."""
+
+    path: Path
+    kind: SourceKind
+    """By content, not by name."""
+    origin: str
+    """"hub:<dataset>@<revision>" or "local"."""
+    revision: str | None
+    """None for a local copy, whose revision nobody knows."""
+    sha256: str
+
+
+class Lock(Wire):
+    """`babyvision.lock.json`: what each origin gave when it was first seen."""
+
+    sha256_of_origin: dict[str, str] = {}
+
+
+def find_source(data_dir: Path, *, zip_sha256: str = OFFICIAL_ZIP_SHA256, environ: Mapping[str, str]) -> Source:
+    """The file to prepare from, verified. Raises ValueError saying what was found and what to do.
+
+    A download is kept in `data_dir` and used again.
+    """
+    local = environ.get(LOCAL_COPY_VARIABLE)
+    if local:
+        source = _seen(Path(local).expanduser(), origin="local", revision=None)
+    else:
+        path = data_dir / f"babyvision-{REVISION[:12]}.parquet"
+        if not path.is_file():
+            _download(path, environ.get(HUB_VARIABLE) or HUB)
+        source = _seen(path, origin=f"hub:{DATASET}@{REVISION}", revision=REVISION)
+    if source.kind is SourceKind.ZIP:
+        _check_zip(source, zip_sha256)
+    else:
+        _check_lock(source, data_dir / "babyvision.lock.json")
+    return source
+
+
+def _seen(path: Path, *, origin: str, revision: str | None) -> Source:
+    if not path.is_file():
+        raise ValueError(f"BabyVision: no file {str(path)!r} (from {LOCAL_COPY_VARIABLE})")
+    with path.open("rb") as file:
+        magic = file.read(4)
+        file.seek(0)
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    kinds = {b"PAR1": SourceKind.PARQUET, b"PK\x03\x04": SourceKind.ZIP}
+    if magic not in kinds:
+        raise ValueError(f"BabyVision: {str(path)!r} is neither Parquet nor zip: it begins with {magic!r}")
+    return Source(path=path, kind=kinds[magic], origin=origin, revision=revision, sha256=sha256)
+
+
+def _check_zip(source: Source, zip_sha256: str) -> None:
+    if source.sha256 != zip_sha256:
+        raise ValueError(
+            f"BabyVision: {str(source.path)!r} is not the official zip: its SHA-256 is {source.sha256}, not"
+            f" {zip_sha256}. Fetch it again, or name another copy's hash in prepare_args.zip_sha256"
+        )
+
+
+def _check_lock(source: Source, lock_path: Path) -> None:
+    lock = Lock.model_validate_json(lock_path.read_bytes()) if lock_path.is_file() else Lock()
+    known = lock.sha256_of_origin.get(source.origin)
+    if known is None:
+        grown = Lock(sha256_of_origin={**lock.sha256_of_origin, source.origin: source.sha256})
+        lock_path.parent.mkdir(parents=True, exist_ok=True)
+        partial = lock_path.with_name(f".{lock_path.name}.{os.getpid()}")
+        partial.write_text(json.dumps(grown.model_dump(), indent=2) + "\n")
+        partial.replace(lock_path)
+    elif known != source.sha256:
+        raise ValueError(
+            f"BabyVision: {str(source.path)!r} is not the file seen before: its SHA-256 is {source.sha256}, the"
+            f" lock has {known}. If the new one is right, delete {str(lock_path)!r} and prepare again"
+        )
+
+
+def _download(path: Path, hub: str) -> None:
+    """Fetch the pinned file; it appears whole or not at all."""
+    url = f"{hub.rstrip('/')}/datasets/{DATASET}/resolve/{REVISION}/{HUB_FILE}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with urllib.request.urlopen(url, timeout=READ_TIMEOUT_S) as reply, partial.open("wb") as file:
+            expected = reply.headers.get("Content-Length")
+            while chunk := reply.read(_CHUNK_BYTES):
+                file.write(chunk)
+                if file.tell() > MAX_SOURCE_BYTES:
+                    raise ValueError(f"more than {MAX_SOURCE_BYTES} bytes came")
+            if expected is not None and file.tell() != int(expected):
+                raise ValueError(f"{file.tell()} of {expected} bytes came")
+        partial.replace(path)
+    except (OSError, ValueError, urllib.error.URLError) as error:
+        raise ValueError(
+            f"BabyVision: download of {url} failed: {error}. Without internet, set {LOCAL_COPY_VARIABLE} to a local"
+            " copy of the Parquet file or of the official zip"
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
