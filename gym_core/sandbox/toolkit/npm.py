@@ -26,7 +26,7 @@ class NpmClient:
         folder = self._folder / binary.package.replace("/", "-")
         folder.mkdir(parents=True)
         run_tool(
-            [*self._command(), "pack", binary.spec, "--ignore-scripts", "--prefer-offline", "--silent"],
+            [*self._command(), "pack", binary.spec, "--ignore-scripts", "--prefer-offline", "--loglevel=error"],
             what=f"fetching {binary.spec} with npm (is the registry reachable? `npm config get registry` names it)",
             cwd=folder,
             timeout_s=_FETCH_TIMEOUT_S,

@@ -55,6 +55,7 @@ def test_a_cache_below_a_closed_folder_is_refused_and_the_closed_one_named(
     monkeypatch.setenv("GYM_CACHE_DIR", str(closed / "cache"))
     with pytest.raises(ConfigError, match=rf"cannot enter '{closed}' \(mode 0700\).*GYM_CACHE_DIR"):
         make_cache_folder()
+    assert list(closed.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch, open_folder: Path) -> None:
