@@ -6,12 +6,15 @@ and nothing here raises on content. The two sources hold the same parts; events 
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+_ABSENT = msgspec.Raw(b"null")
+"""msgspec knows no optional raw values."""
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -23,10 +26,14 @@ class ToolState(msgspec.Struct, frozen=True):
     status: str = ""
     """"pending", "running", "completed" or "error"."""
     input: msgspec.Raw = msgspec.Raw(b"{}")
-    """JSON text of the arguments as OpenCode holds them."""
     output: str | None = None
     error: str | None = None
     attachments: list[Attachment] = []
+
+    @property
+    def arguments(self) -> str:
+        """JSON text without white space, as OpenCode sends it back to the model."""
+        return msgspec.json.format(bytes(self.input), indent=-1).decode("utf-8", "replace")
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -121,15 +128,15 @@ class Journal:
 class _Event(msgspec.Struct, frozen=True, rename={"session_id": "sessionID"}):
     type: str
     session_id: str = ""
-    part: msgspec.Raw | None = None
-    error: msgspec.Raw | None = None
+    part: msgspec.Raw = _ABSENT
+    error: msgspec.Raw = _ABSENT
 
 
 class _MessageInfo(msgspec.Struct, frozen=True):
     id: str
     role: str
     mode: str | None = None
-    error: msgspec.Raw | None = None
+    error: msgspec.Raw = _ABSENT
 
 
 class _Message(msgspec.Struct, frozen=True):
@@ -166,7 +173,7 @@ def read_events(content: bytes) -> Journal:
         reading.session_id = reading.session_id or event.session_id
         if event.type == "error":
             reading.add_error(event.error)
-        elif event.part is not None:
+        elif bytes(event.part) != b"null":
             reading.add_part(event.part)
     return reading.journal(is_cut=bool(content) and not content.endswith(b"\n"))
 
@@ -182,7 +189,8 @@ def read_export(content: bytes) -> Journal | None:
         message = reading.decode(_messages, bytes(raw))
         if message is not None:
             reading.add_message(message)
-    return reading.journal(version=export.info.version)
+    journal = reading.journal(version=export.info.version)
+    return replace(journal, messages=_without_prompt(journal.messages))
 
 
 @dataclass
@@ -218,22 +226,21 @@ class _Reading:
             draft = self.drafts.setdefault(message_id or part.message_id, _Draft())
             draft.parts[part.id] = part
 
-    def add_error(self, raw: msgspec.Raw | None) -> None:
-        error = self.decode(_errors, bytes(raw)) if raw is not None else None
-        self.errors.append(error or RunError(name="UnreadableError"))
+    def add_error(self, raw: msgspec.Raw) -> None:
+        self.errors.append(self.decode(_errors, bytes(raw)) or RunError(name="UnreadableError"))
 
     def add_message(self, message: _Message) -> None:
         info = message.info
         self.drafts[info.id] = _Draft(info.role, is_compaction=info.mode == "compaction")
         for raw in message.parts:
             self.add_part(raw, info.id)
-        if info.error is not None and bytes(info.error) != b"null":
+        if bytes(info.error) != b"null":
             self.add_error(info.error)
 
     def journal(self, *, version: str | None = None, is_cut: bool = False) -> Journal:
         messages = [_message(message_id, draft) for message_id, draft in sorted(self.drafts.items())]
         return Journal(
-            messages=_without_prompt(messages),
+            messages=messages,
             errors=self.errors,
             session_id=self.session_id or None,
             version=version,
@@ -259,5 +266,5 @@ def _without_prompt(messages: Iterable[AgentMessage]) -> list[AgentMessage]:
 
 
 def _mended(content: bytes) -> bytes:
-    """The same JSON with half characters replaced: JavaScript writes the half of a pair that it cut, msgspec refuses."""
+    """The same JSON with half characters replaced: JavaScript writes half of a pair that it cut, msgspec refuses it."""
     return json.dumps(json.loads(content), ensure_ascii=False).encode("utf-8", "replace")

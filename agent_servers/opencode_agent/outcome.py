@@ -159,8 +159,9 @@ def _of_crash(last: AgentMessage | None, ending: Ending) -> EpisodeError:
 
 
 def _running_calls(message: AgentMessage) -> list[str]:
-    states = [tool.state for tool in message.tools if tool.state and tool.state.status in ("pending", "running")]
-    return [bytes(state.input).decode("utf-8", "replace") for state in states]
+    return [
+        tool.state.arguments for tool in message.tools if tool.state and tool.state.status in ("pending", "running")
+    ]
 
 
 def _reason(error: RunError) -> str:

@@ -27,7 +27,7 @@ STATE_DIR = f"{RUN_DIR}/state"
 """OpenCode's data, cache and state folders: never shared by two runs (its database locks)."""
 
 MODEL_ALIAS = "policy"
-"""Model ids choose OpenCode's system prompt by substring, and are printed in it; the proxy maps this one to the real."""
+"""Model ids choose OpenCode's system prompt by substring, and are printed in it; the proxy puts the real one."""
 
 MAX_ATTACHMENT_BASE64_BYTES = 64 << 20
 """Above the largest task image. By default OpenCode shrinks pictures over 5 MiB or 2000 pixels a side, and the model's

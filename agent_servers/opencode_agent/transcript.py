@@ -80,7 +80,7 @@ def _call(part: Part) -> FunctionCall:
         id=part.id,
         call_id=part.call_id or part.id,
         name=part.tool or "unknown",
-        arguments=bytes(state.input).decode("utf-8", "replace"),
+        arguments=state.arguments,
         status="completed" if _has_ended(state) else "incomplete",
     )
 

@@ -1,22 +1,27 @@
 """The base of a harness: it opens a session, takes images, plays one turn and hands over what happened.
 
-Authors subclass `AgentServer` and write `run_turn`.
+Authors subclass `AgentServer` and write `run_turn`. It may raise; it is cancelled when the caller goes away, when the
+session closes and when the server stops.
 """
 
+import asyncio
 import logging
 import re
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from fastapi import FastAPI
+from pydantic import Field, ValidationError, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
 from gym_core.config.schema import ServerRef
+from gym_core.datasets.images import PreparedImage
 from gym_core.errors import FAILURE_POLICY, EpisodeError, FailureKind, Outcome, SessionError
-from gym_core.http.app import add_route
+from gym_core.http.app import add_route, first_mistakes
+from gym_core.http.problem import BAD_REQUEST, problem_response
 from gym_core.sandbox.contract import Sandbox
 from gym_core.sandbox.leased import LeasedSandbox
 from gym_core.servers.base import Server, ServerConfig
@@ -37,14 +42,23 @@ log = logging.getLogger(__name__)
 MAX_IMAGE_BYTES = 64 << 20
 IMAGE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,100}\.(png|jpg|jpeg|webp|gif)$")
 SESSION_HEADER = "x-gym-session"
+MAX_RECEIPTS = 1000
+"""Reports of closed sessions that are kept for a caller whose first close got no reply."""
 
 
 class AgentServerConfig(ServerConfig):
     model_server: ServerRef
     """The policy."""
-    timeout_s: float = 1800.0
+    timeout_s: float = Field(default=1800.0, gt=0)
     """Wall time of one turn; past it the model's run is stopped and scored 0."""
-    session_idle_s: float = 7200.0
+    session_idle_s: float = Field(default=7200.0, gt=0)
+    """A session that nobody called on for so long is closed, so it must be longer than a turn."""
+
+    @model_validator(mode="after")
+    def _outlives_a_turn(self) -> Self:
+        if self.session_idle_s <= self.timeout_s:
+            raise ValueError(f"session_idle_s: {self.session_idle_s:g} is not > timeout_s ({self.timeout_s:g})")
+        return self
 
 
 AgentConfigT = TypeVar("AgentConfigT", bound=AgentServerConfig)
@@ -59,6 +73,8 @@ class AgentSession:
     report: AgentReport = field(default_factory=AgentReport)
     images: list[str] = field(default_factory=list)
     """Names of uploaded images, in order."""
+    turn: "asyncio.Task[Turn] | None" = None
+    """The turn that is being played."""
 
     def require_sandbox(self) -> Sandbox:
         if self.sandbox is None:
@@ -88,7 +104,8 @@ class AgentServer(Server[AgentConfigT]):
 
     def __init__(self, config: AgentConfigT, context: ServerContext) -> None:
         super().__init__(config, context)
-        self.sessions: SessionTable[AgentSession] = SessionTable(self.end_session, idle_s=config.session_idle_s)
+        self.sessions: SessionTable[AgentSession] = SessionTable(self._finish_session, idle_s=config.session_idle_s)
+        self._receipts: dict[str, AgentReport] = {}
 
     async def run_turn(self, session: AgentSession, body: ResponsesBody) -> Turn:
         """Play the model to its final answer, a limit or a failure.
@@ -99,7 +116,7 @@ class AgentServer(Server[AgentConfigT]):
         raise NotImplementedError(f"{type(self).__name__} plays nothing: write `run_turn`")
 
     async def end_session(self, session: AgentSession) -> None:
-        """Release what the session holds. The sandbox belongs to its lender and is not closed here."""
+        """Release what the session holds; no turn is running. The sandbox belongs to its lender."""
 
     async def open(self) -> None:
         self.sessions.start()
@@ -134,26 +151,69 @@ class AgentServer(Server[AgentConfigT]):
         return AgentSession(request, sandbox)
 
     async def close_session(self, request: CloseAgentSessionRequest) -> CloseAgentSessionReply:
+        session_id = request.agent_session_id
         try:
-            report = self.sessions.find(request.agent_session_id).report
+            opened_for = self.sessions.find(session_id).request.episode_id
         except SessionError:
-            report = AgentReport()  # closing twice, or one that never opened, is fine
-        await self.sessions.close(request.agent_session_id)
-        return CloseAgentSessionReply(agent_session_id=request.agent_session_id, agent_observations=report)
+            opened_for = request.episode_id  # closing twice, or one that never opened, is fine
+        if opened_for != request.episode_id:
+            raise SessionError(
+                f"session {session_id!r} belongs to episode {opened_for}, not {request.episode_id}",
+                kind=FailureKind.SESSION_CONFLICT,
+            )
+        await self.sessions.close(session_id)
+        report = self._receipts.get(session_id, AgentReport())
+        return CloseAgentSessionReply(agent_session_id=session_id, agent_observations=report)
+
+    async def _finish_session(self, session: AgentSession) -> None:
+        if session.turn is not None:
+            session.turn.cancel()
+            await asyncio.wait({session.turn})
+        self._receipts[session.request.agent_session_id] = session.report
+        while len(self._receipts) > MAX_RECEIPTS:
+            del self._receipts[next(iter(self._receipts))]
+        await self.end_session(session)
 
     # -- the turn -----------------------------------------------------------
 
     async def _responses_route(self, request: Request) -> Response:
         session_id = request.headers.get(SESSION_HEADER, "")
-        body = ResponsesBody.model_validate_json(await request.body())
-        reply = await self.respond(session_id, body)
+        try:
+            body = ResponsesBody.model_validate_json(await request.body())
+        except ValidationError as error:
+            return problem_response(422, BAD_REQUEST, f"POST /v1/responses: {first_mistakes(error)}")
+        responding = asyncio.create_task(self.respond(session_id, body))
+        leaving = asyncio.create_task(_caller_left(request))
+        try:
+            await asyncio.wait({responding, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not responding.done():
+                log.warning("caller left during a turn", extra={"session": session_id})
+                return Response(status_code=499)
+            reply = responding.result()
+        finally:
+            responding.cancel()
+            leaving.cancel()
+            await asyncio.wait({responding, leaving})
         return Response(reply.model_dump_json(), media_type="application/json")
 
     async def respond(self, session_id: str, body: ResponsesBody) -> ResponsesReply:
+        """Play one turn. Raises SessionError for a session that is unknown, closed, closed meanwhile or busy."""
         session = self.sessions.find(session_id)
+        if session.turn is not None:
+            raise SessionError(f"session {session_id!r} plays a turn already", kind=FailureKind.SESSION_CONFLICT)
         started = time.monotonic()
-        turn = await self.run_turn(session, body)
-        session.report = session.report.model_copy(update={"seconds": time.monotonic() - started})
+        session.turn = asyncio.create_task(self.run_turn(session, body), name=f"turn-{session_id}")
+        try:
+            await asyncio.wait({session.turn})
+            if session.turn.cancelled():
+                raise SessionError(f"session {session_id!r} closed during its turn", kind=FailureKind.SESSION_CONFLICT)
+            turn = session.turn.result()
+        finally:
+            if not session.turn.done():
+                session.turn.cancel()
+                await asyncio.wait({session.turn})
+            session.turn = None
+            session.report = session.report.model_copy(update={"seconds": time.monotonic() - started})
         return reply_of(turn)
 
     # -- images -------------------------------------------------------------
@@ -162,14 +222,19 @@ class AgentServer(Server[AgentConfigT]):
         return ImageList(images=self.sessions.find(session_id).images)
 
     async def put_image(self, session_id: str, name: str, content: bytes) -> None:
-        """Put an image into the session's workspace. Raises ValueError for a bad name or size."""
+        """Put an image into the session's workspace, where the coming turn will show it to the model.
+
+        Kept byte for byte, but for kinds that models do not take, which become PNG. Raises ValueError for a bad name or
+        size, and for what is no image.
+        """
         if not IMAGE_NAME.match(name):
             raise ValueError(f"image name {name!r}: letters, digits, '.', '_', '-' and an image ending are allowed")
         if not 0 < len(content) <= MAX_IMAGE_BYTES:
             raise ValueError(f"image {name!r}: {len(content)} bytes is not in 1..{MAX_IMAGE_BYTES}")
         session = self.sessions.find(session_id)
         sandbox = session.require_sandbox()
-        await sandbox.write(f"{sandbox.workdir}/{name}", content)
+        image = await asyncio.to_thread(PreparedImage.from_bytes, content, row=f"image {name!r}")
+        await sandbox.write(f"{sandbox.workdir}/{name}", image.content)
         if name not in session.images:
             session.images.append(name)
 
@@ -188,6 +253,12 @@ class AgentServer(Server[AgentConfigT]):
         content = await self.get_image(**request.path_params)
         headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
         return Response(content, media_type="application/octet-stream", headers=headers)
+
+
+async def _caller_left(request: Request) -> None:
+    """Returns when the caller has gone. To be used once the body was read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def reply_of(turn: Turn) -> ResponsesReply:
