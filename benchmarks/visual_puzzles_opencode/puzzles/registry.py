@@ -7,6 +7,7 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     find_the_different,
     lines_observation,
     maze,
+    metro_map,
     mirroring_patterns,
 )
 from benchmarks.visual_puzzles_opencode.puzzles.contract import Subtype
@@ -18,6 +19,7 @@ _MODULES: tuple[Subtype, ...] = (
     maze,
     connect_the_lines,
     lines_observation,
+    metro_map,
     mirroring_patterns,
 )
 

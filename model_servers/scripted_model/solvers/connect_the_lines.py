@@ -4,10 +4,12 @@ from collections import deque
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageDraw
 
 QUESTION = r"(?i)\blines starts at a number on the left and ends at a letter\b"
+PICTURE = ""
 
+SHOWN_COLORS = ((220, 0, 0), (0, 0, 230), (0, 150, 0), (240, 140, 0), (150, 0, 190), (0, 180, 210), (110, 70, 30))
 LONGEST_GAP = 48
 """Pixels from left to right that a line may be hidden behind another."""
 LAP = 8
@@ -44,7 +46,8 @@ class Piece:
 
 def solve(path: str, question: str) -> str:
     del question  # one question is asked of these pictures
-    pixels = np.asarray(Image.open(path).convert("RGB")).astype(np.int64)
+    image = Image.open(path).convert("RGB")
+    pixels = np.asarray(image).astype(np.int64)
     code = (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
     left, right = _widest_band((code != 0xFFFFFF).any(axis=0))
     code[:, :left] = code[:, right:] = 0xFFFFFF
@@ -52,12 +55,28 @@ def solve(path: str, question: str) -> str:
     onward = _join(pieces)
     starts = sorted((piece for piece in pieces if piece.left < left + 6), key=lambda piece: piece.middles[0])
     ends = sorted((piece for piece in pieces if piece.right > right - 7), key=lambda piece: piece.middles[-1])
-    pairs = []
-    for number, piece in enumerate(starts, start=1):
-        while piece not in ends:
-            piece = onward[piece]
-        pairs.append(f"{number}-{chr(ord('A') + ends.index(piece))}")
-    return ",".join(pairs)
+    lines = [_follow(onward, start, ends) for start in starts]
+    if PICTURE:
+        show(image, lines)
+    return ",".join(f"{index + 1}-{chr(ord('A') + ends.index(line[-1]))}" for index, line in enumerate(lines))
+
+
+def show(image: Image.Image, lines: list[list[Piece]]) -> None:
+    """Every line in a colour of its own, its pieces joined over the gaps."""
+    draw = ImageDraw.Draw(image)
+    for index, line in enumerate(lines):
+        points = [(piece.left + at, round(float(y))) for piece in line for at, y in enumerate(piece.middles)]
+        draw.line(points, fill=SHOWN_COLORS[index % len(SHOWN_COLORS)], width=7)
+    image.save(PICTURE)
+
+
+def _follow(onward: dict[Piece, Piece], start: Piece, ends: list[Piece]) -> list[Piece]:
+    line = [start]
+    while line[-1] not in ends:
+        if line[-1] not in onward:
+            raise ValueError(f"the line is lost at column {line[-1].right}")
+        line.append(onward[line[-1]])
+    return line
 
 
 def _widest_band(is_inked: NDArray[np.bool_]) -> tuple[int, int]:

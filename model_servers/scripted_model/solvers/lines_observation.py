@@ -4,9 +4,10 @@ from collections import defaultdict
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageDraw
 
 QUESTION = r"(?i)\blines begins at a disc with its letter\b.*\bblack dots\b"
+PICTURE = ""
 
 Point = tuple[int, int]
 
@@ -26,13 +27,25 @@ STEPS = ((1, 0), (0, 1), (1, 1), (1, -1), (2, 1), (1, 2), (2, -1), (1, -2))
 
 
 def solve(path: str, question: str) -> str:
-    sheet = Sheet(np.asarray(Image.open(path).convert("RGB")).astype(np.int64))
-    letters = sheet.letters()
-    counts = {name: sheet.count_dots(start, sheet.colors[start]) for start, name in letters.items()}
-    numbers = [counts[name] for name in sorted(counts)]
+    image = Image.open(path).convert("RGB")
+    sheet = Sheet(np.asarray(image).astype(np.int64))
+    dots = {name: sheet.dots_on_line(start) for start, name in sheet.letters().items()}
+    if PICTURE:
+        show(image, dots)
+    numbers = [len(dots[name]) for name in sorted(dots)]
     if "largest" in question:
         numbers.sort(reverse=True)
     return ",".join(map(str, numbers))
+
+
+def show(image: Image.Image, dots: dict[str, list[Point]]) -> None:
+    """Twice as large, each counted dot with the letter of its line."""
+    image = image.resize((image.width * 2, image.height * 2), Image.Resampling.NEAREST)
+    draw = ImageDraw.Draw(image)
+    for name, places in dots.items():
+        for x, y in places:
+            draw.text((2 * x + 16, 2 * y - 16), name, fill=(200, 0, 0))
+    image.save(PICTURE)
 
 
 class Sheet:
@@ -64,14 +77,13 @@ class Sheet:
     def letters(self) -> dict[Point, str]:
         return {point: self._read(point) for point, color in self.colors.items() if color}
 
-    def count_dots(self, start: Point, color: int) -> int:
-        """Dots on the line that leaves a lettered disc, walked to its other end."""
-        ways = self.neighbours[color]
+    def dots_on_line(self, start: Point) -> list[Point]:
+        """Pixels of the dots on the line that leaves a lettered disc, walked to its other end."""
+        ways = self.neighbours[self.colors[start]]
         line = [start]
         while ahead := [point for point in ways[line[-1]] if point not in line]:
             line.append(ahead[0])
-        pixels = [self.pixel(point) for point in line]
-        return sum(bool(self.is_dark[y, x]) for x, y in pixels)
+        return [(x, y) for x, y in map(self.pixel, line) if self.is_dark[y, x]]
 
     def _label_color(self, point: Point) -> int:
         """The colour of a disc wide enough to hold a letter; 0 where there is none."""

@@ -4,9 +4,10 @@ from collections import deque
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageDraw
 
 QUESTION = r"(?i)\bmaze\b.*\bstar\b"
+PICTURE = ""
 
 Mask = NDArray[np.bool_]
 Cell = tuple[int, int]
@@ -26,12 +27,13 @@ STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 
 def solve(path: str, question: str) -> str:
-    pixels = np.asarray(Image.open(path).convert("RGB")).astype(int)
+    image = Image.open(path).convert("RGB")
+    pixels = np.asarray(image).astype(int)
     red, green, blue = pixels[..., 0], pixels[..., 1], pixels[..., 2]
     walls = (red < 80) & (green < 80) & (blue < 80)
     raster = Raster(walls)
     goal = raster.cell_at(_center((red > 150) & (green < 100) & (blue < 100)))
-    distance = {goal: 1}
+    before: dict[Cell, Cell | None] = {goal: None}
     openings: list[tuple[Cell, Cell]] = []
     queue = deque([goal])
     while queue:
@@ -42,14 +44,19 @@ def solve(path: str, question: str) -> str:
             other = (cell[0] + step[0], cell[1] + step[1])
             if not raster.holds(other):
                 openings.append((cell, step))
-            elif other not in distance:
-                distance[other] = distance[cell] + 1
+            elif other not in before:
+                before[other] = cell
                 queue.append(other)
     if not openings:
         raise ValueError("no opening is reached from the star")
     cell, step = openings[0]
+    way = [cell]
+    while (inner := before[way[-1]]) is not None:
+        way.append(inner)
+    if PICTURE:
+        show(image, [raster.center(passed) for passed in way])
     if "how many" in question.lower():
-        return str(distance[cell])
+        return str(len(way))
     return _read_letter((blue > 150) & (red < 100) & (green < 130), raster.outside(cell, step))
 
 
@@ -100,6 +107,12 @@ class Raster:
         row, column = self.center((cell[0] + 2 * step[0], cell[1] + 2 * step[1]))
         reach = round(1.5 * self.pitch)
         return slice(max(0, row - reach), row + reach), slice(max(0, column - reach), column + reach)
+
+
+def show(image: Image.Image, way: list[tuple[int, int]]) -> None:
+    """The way from the opening to the star over the maze, twice as large; points are (row, column)."""
+    ImageDraw.Draw(image).line([(column, row) for row, column in way], fill=(230, 90, 0), width=5)
+    image.resize((image.width * 2, image.height * 2), Image.Resampling.NEAREST).save(PICTURE)
 
 
 def _thickness(walls: Mask) -> int:

@@ -5,9 +5,10 @@ from collections import defaultdict, deque
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageDraw
 
 QUESTION = r"(?i)\bmetro map\b.*\bfrom station (\w+) to station (\w+)"
+PICTURE = ""
 
 Pixel = tuple[int, int]
 Place = tuple[float, float]
@@ -55,14 +56,17 @@ def solve(path: str, question: str) -> str:
     asked = re.search(QUESTION, question)
     if asked is None:
         raise ValueError("the question names no two stations")
-    pixels = np.asarray(Image.open(path).convert("RGB")).astype(np.int64)
+    image = Image.open(path).convert("RGB")
+    pixels = np.asarray(image).astype(np.int64)
     shapes = [Shape(part) for part in _parts(pixels.max(axis=2) < 80)]
     rings = [shape for shape in shapes if shape.is_ring(pixels)]
     names = _names(rings, [shape for shape in shapes if shape not in rings and shape.height >= 10])
     rides = _rides(pixels, rings)
     start, end = (rings[names.index(name)] for name in asked.groups())
-    count = _least_rides(rides, start, end)
-    return str(count - 1 if "neither" in question else count + 1)
+    way = _shortest_way(rides, start, end)
+    if PICTURE:
+        show(image, way)
+    return str(len(way) - 2 if "neither" in question else len(way))
 
 
 class Shape:
@@ -91,6 +95,14 @@ class Shape:
 
     def distance(self, place: Place) -> float:
         return float(np.hypot(self.center[0] - place[0], self.center[1] - place[1]))
+
+
+def show(image: Image.Image, way: list[Shape]) -> None:
+    """The map with the stations of the way filled."""
+    draw = ImageDraw.Draw(image)
+    for ring in way:
+        draw.ellipse((ring.left, ring.top, ring.left + ring.width - 1, ring.top + ring.height - 1), fill=(230, 0, 0))
+    image.save(PICTURE)
 
 
 def _parts(mask: NDArray[np.bool_]) -> list[list[Pixel]]:
@@ -148,13 +160,18 @@ def _is_touching(ink: NDArray[np.int64], ring: Shape) -> bool:
     return bool(distances.min() <= ring.width / 2 + 2)
 
 
-def _least_rides(rides: dict[Shape, set[Shape]], start: Shape, end: Shape) -> int:
-    distance = {start: 0}
+def _shortest_way(rides: dict[Shape, set[Shape]], start: Shape, end: Shape) -> list[Shape]:
+    before: dict[Shape, Shape | None] = {start: None}
     queue = deque([start])
     while queue:
         ring = queue.popleft()
         for other in rides[ring]:
-            if other not in distance:
-                distance[other] = distance[ring] + 1
+            if other not in before:
+                before[other] = ring
                 queue.append(other)
-    return distance[end]
+    if end not in before:
+        raise ValueError("no ride leads to the second station")
+    way = [end]
+    while (ring_before := before[way[-1]]) is not None:
+        way.append(ring_before)
+    return way

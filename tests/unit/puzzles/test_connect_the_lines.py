@@ -1,46 +1,19 @@
 """Connect the lines: every number has its letter, crossings can be told apart, and the pixels suffice."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
 from benchmarks.visual_puzzles_opencode.puzzles import connect_the_lines
 from benchmarks.visual_puzzles_opencode.puzzles.contract import LEVELS, AnswerKind
 from benchmarks.visual_puzzles_opencode.puzzles.drawing import INK, PAPER
-from model_servers.scripted_model.solvers import connect_the_lines as pixel_solver
-from tests.unit.puzzles.tracking_gates import (
-    BLIND_LIMIT,
-    blind_share,
-    check_determinism,
-    check_frame,
-    check_gold,
-    make,
-    pixel_shares,
-)
-
-
-def test_joining_the_loose_pieces_gives_the_composed_order() -> None:
-    check_gold(connect_the_lines, seeds=10)
-
-
-def test_pictures_hold_their_evidence() -> None:
-    check_frame(connect_the_lines, seeds=3)
-
-
-def test_a_seed_is_the_same_picture_in_every_process() -> None:
-    check_determinism(connect_the_lines)
-
-
-@pytest.mark.slow
-def test_no_constant_answer_pays() -> None:
-    assert blind_share(connect_the_lines, seeds=60) < BLIND_LIMIT
+from tests.unit.puzzles.test_visual_tracking import make
 
 
 def test_the_gold_is_one_pair_for_every_number_and_no_letter_twice() -> None:
     for level, lines in zip(LEVELS, (4, 6, 7), strict=True):
         for seed in range(5):
-            puzzle = make(connect_the_lines, seed, level)
+            puzzle = make("Connect the lines", seed, level)
             pairs = [pair.split("-") for pair in puzzle.answer.split(",")]
             assert puzzle.answer_kind is AnswerKind.PAIRS
             assert [number for number, _ in pairs] == [str(number) for number in range(1, lines + 1)]
@@ -50,7 +23,7 @@ def test_the_gold_is_one_pair_for_every_number_and_no_letter_twice() -> None:
 def test_colours_help_less_with_every_level() -> None:
     counts = []
     for level in LEVELS:
-        colors = make(connect_the_lines, 0, level).image.getcolors()
+        colors = make("Connect the lines", 0, level).image.getcolors()
         assert colors is not None
         counts.append(len({color for _, color in colors} - {INK, PAPER}))
     assert counts == [4, 3, 0]
@@ -59,7 +32,7 @@ def test_colours_help_less_with_every_level() -> None:
 def test_crossings_are_far_enough_apart_to_see_each_alone() -> None:
     for level in LEVELS:
         for seed in range(5):
-            boxes = make(connect_the_lines, seed, level).roi
+            boxes = make("Connect the lines", seed, level).roi
             assert len(boxes) >= 4
             for index, (left, top, *_) in enumerate(boxes):
                 for other_left, other_top, *_ in boxes[index + 1 :]:
@@ -67,13 +40,8 @@ def test_crossings_are_far_enough_apart_to_see_each_alone() -> None:
 
 
 def test_a_line_that_forks_is_refused() -> None:
-    puzzle = make(connect_the_lines, 0, 1)
+    puzzle = make("Connect the lines", 0, 1)
     pieces = puzzle.structure["pieces"]
     forked = puzzle.structure | {"pieces": [*pieces, [*pieces[0][:2], *pieces[1][2:]]]}
     with pytest.raises(ValueError, match="forks"):
         connect_the_lines.solve(dataclasses.replace(puzzle, structure=forked))
-
-
-@pytest.mark.slow
-def test_the_pixel_solver_beats_blind_guessing(tmp_path: Path) -> None:
-    assert min(pixel_shares(connect_the_lines, pixel_solver, tmp_path, seeds=15).values()) > BLIND_LIMIT

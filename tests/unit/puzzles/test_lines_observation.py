@@ -2,45 +2,18 @@
 
 import dataclasses
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import pytest
 
 from benchmarks.visual_puzzles_opencode.puzzles import lines_observation
 from benchmarks.visual_puzzles_opencode.puzzles.contract import LEVELS, AnswerKind
 from benchmarks.visual_puzzles_opencode.puzzles.drawing import INK, PAPER
-from model_servers.scripted_model.solvers import lines_observation as pixel_solver
-from tests.unit.puzzles.tracking_gates import (
-    BLIND_LIMIT,
-    blind_share,
-    check_determinism,
-    check_frame,
-    check_gold,
-    make,
-    pixel_shares,
-)
-
-
-def test_testing_every_dot_gives_the_counts_kept_while_strewing() -> None:
-    check_gold(lines_observation, seeds=10)
-
-
-def test_pictures_hold_their_evidence() -> None:
-    check_frame(lines_observation, seeds=4)
-
-
-def test_a_seed_is_the_same_picture_in_every_process() -> None:
-    check_determinism(lines_observation)
-
-
-@pytest.mark.slow
-def test_no_constant_answer_pays() -> None:
-    assert blind_share(lines_observation, seeds=60) < BLIND_LIMIT
+from tests.unit.puzzles.test_visual_tracking import make
 
 
 def test_the_question_states_the_order_of_the_numbers() -> None:
     for seed in range(12):
-        puzzle = make(lines_observation, seed, 2)
+        puzzle = make("Lines Observation", seed, 2)
         numbers = [int(number) for number in puzzle.answer.split(",")]
         assert puzzle.answer_kind is AnswerKind.SEQUENCE
         assert len(numbers) == 5
@@ -54,7 +27,7 @@ def test_the_question_states_the_order_of_the_numbers() -> None:
 def test_lines_share_no_lattice_point_and_no_direction_turns_back() -> None:
     for level in LEVELS:
         for seed in range(8):
-            lines = list(make(lines_observation, seed, level).structure["lines"].values())
+            lines = list(make("Lines Observation", seed, level).structure["lines"].values())
             for one, other in combinations(lines, 2):
                 assert not {tuple(point) for point in one} & {tuple(point) for point in other}
             for line in lines:
@@ -65,7 +38,7 @@ def test_lines_share_no_lattice_point_and_no_direction_turns_back() -> None:
 def test_dots_off_a_line_stay_clear_of_its_ink() -> None:
     """At least four pixels of paper between a dot's disc and any line that does not run through its middle."""
     for seed in range(8):
-        structure = make(lines_observation, seed, 3).structure
+        structure = make("Lines Observation", seed, 3).structure
         stretches = [ends for line in structure["lines"].values() for ends in pairwise(line)]
         for x, y in structure["dots"]:
             for (x0, y0), (x1, y1) in stretches:
@@ -79,20 +52,15 @@ def test_dots_off_a_line_stay_clear_of_its_ink() -> None:
 def test_the_last_level_has_one_colour_for_all_lines() -> None:
     counts = []
     for level in LEVELS:
-        colors = make(lines_observation, 0, level).image.getcolors()
+        colors = make("Lines Observation", 0, level).image.getcolors()
         assert colors is not None
         counts.append(len({color for _, color in colors} - {INK, PAPER}))
     assert counts == [3, 5, 1]
 
 
 def test_a_dot_on_two_lines_is_refused() -> None:
-    puzzle = make(lines_observation, 0, 1)
+    puzzle = make("Lines Observation", 0, 1)
     lines = puzzle.structure["lines"]
     shared = puzzle.structure | {"lines": lines | {"A": [*lines["A"], *lines["B"]]}}
     with pytest.raises(ValueError, match="lies on A and B"):
         lines_observation.solve(dataclasses.replace(puzzle, structure=shared))
-
-
-@pytest.mark.slow
-def test_the_pixel_solver_beats_blind_guessing(tmp_path: Path) -> None:
-    assert min(pixel_shares(lines_observation, pixel_solver, tmp_path, seeds=15).values()) > BLIND_LIMIT

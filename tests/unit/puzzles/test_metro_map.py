@@ -2,46 +2,19 @@
 
 import dataclasses
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from benchmarks.visual_puzzles_opencode.puzzles import metro_map
 from benchmarks.visual_puzzles_opencode.puzzles.contract import LEVELS
 from benchmarks.visual_puzzles_opencode.puzzles.transit_graph import Network, shortest_ways
-from model_servers.scripted_model.solvers import metro_map as pixel_solver
-from tests.unit.puzzles.tracking_gates import (
-    BLIND_LIMIT,
-    blind_share,
-    check_determinism,
-    check_frame,
-    check_gold,
-    make,
-    pixel_shares,
-)
-
-
-def test_growing_walks_arrive_after_as_many_rides_as_the_breadth_first_search() -> None:
-    check_gold(metro_map, seeds=15)
-
-
-def test_pictures_hold_their_evidence() -> None:
-    check_frame(metro_map, seeds=4)
-
-
-def test_a_seed_is_the_same_picture_in_every_process() -> None:
-    check_determinism(metro_map)
-
-
-@pytest.mark.slow
-def test_no_constant_answer_pays() -> None:
-    assert blind_share(metro_map, seeds=60) < BLIND_LIMIT
+from tests.unit.puzzles.test_visual_tracking import make
 
 
 def test_the_question_says_whether_the_ends_count() -> None:
     seen = set()
     for seed in range(12):
-        puzzle = make(metro_map, seed, 2)
+        puzzle = make("Metro map", seed, 2)
         counts_ends = puzzle.structure["counts_ends"]
         assert ("counting both" in puzzle.question, "counting neither" in puzzle.question) == (
             counts_ends,
@@ -56,7 +29,7 @@ def test_the_question_says_whether_the_ends_count() -> None:
 def test_lines_share_no_track_and_meet_at_stations_only() -> None:
     for level in LEVELS:
         for seed in range(8):
-            structure = make(metro_map, seed, level).structure
+            structure = make("Metro map", seed, level).structure
             lines = [[(x, y) for x, y in line] for line in structure["tracks"]]
             tracks = [frozenset(track) for line in lines for track in pairwise(line)]
             assert len(tracks) == len(set(tracks))
@@ -68,7 +41,7 @@ def test_lines_share_no_track_and_meet_at_stations_only() -> None:
 
 
 def test_maps_grow_with_the_level() -> None:
-    sizes = [max(len(make(metro_map, seed, level).structure["stations"]) for seed in range(5)) for level in LEVELS]
+    sizes = [max(len(make("Metro map", seed, level).structure["stations"]) for seed in range(5)) for level in LEVELS]
     assert sizes[0] < sizes[1] < sizes[2]
 
 
@@ -80,14 +53,9 @@ def test_a_station_with_two_ways_of_one_length_is_not_asked_for() -> None:
 
 
 def test_two_shortest_ways_are_refused() -> None:
-    puzzle = make(metro_map, 0, 1)
+    puzzle = make("Metro map", 0, 1)
     corners = {"A": [0, 0], "B": [9, 0], "C": [0, 9], "D": [9, 9]}
     tracks = [[[0, 0], [9, 0], [9, 9]], [[0, 0], [0, 9], [9, 9]]]
     square = {"tracks": tracks, "stations": corners, "from": "A", "to": "D", "counts_ends": True}
     with pytest.raises(ValueError, match="2 shortest ways of 2 rides"):
         metro_map.solve(dataclasses.replace(puzzle, structure=square))
-
-
-@pytest.mark.slow
-def test_the_pixel_solver_beats_blind_guessing(tmp_path: Path) -> None:
-    assert min(pixel_shares(metro_map, pixel_solver, tmp_path, seeds=15).values()) > BLIND_LIMIT
