@@ -18,7 +18,7 @@ Glyph = tuple[str, ...]
 
 PAPER: Color = (255, 255, 255)
 INK: Color = (24, 24, 28)
-RULE: Color = (196, 198, 204)
+RULE: Color = (190, 192, 198)
 """Grid lines and frames: visible, and not to be taken for a figure."""
 
 PALETTE: dict[str, Color] = {

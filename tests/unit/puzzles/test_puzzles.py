@@ -1,4 +1,4 @@
-"""Quality gates that every subtype keeps, over a batch of twenty puzzles of each level."""
+"""Quality gates that every subtype keeps: few seeds in the fast suite, what needs a batch of sixty in the slow one."""
 
 import functools
 import hashlib
@@ -14,7 +14,8 @@ from PIL import Image
 from benchmarks.visual_puzzles_opencode.puzzles.contract import LEVELS, AnswerKind, Puzzle, puzzle_rng
 from benchmarks.visual_puzzles_opencode.puzzles.registry import SUBTYPES
 
-SEEDS = range(20)
+FEW = range(4)
+MANY = range(20)
 BABYVISION_CATEGORIES = {
     "Fine-grained Discrimination",
     "Visual Tracking",
@@ -35,9 +36,9 @@ every_subtype = pytest.mark.parametrize("subtype", SUBTYPES)
 
 
 @functools.cache
-def batch(subtype: str) -> dict[tuple[int, int], Puzzle]:
+def batch(subtype: str, seeds: range = FEW) -> dict[tuple[int, int], Puzzle]:
     """Puzzles by (seed, level)."""
-    return {(seed, level): make(subtype, seed, level) for seed in SEEDS for level in LEVELS}
+    return {(seed, level): make(subtype, seed, level) for seed in seeds for level in LEVELS}
 
 
 def make(subtype: str, seed: int, level: int) -> Puzzle:
@@ -50,8 +51,10 @@ def fingerprint(puzzle: Puzzle) -> str:
 
 
 @every_subtype
-def test_a_second_solver_finds_the_same_gold(subtype: str) -> None:
-    wrong = {key: puzzle for key, puzzle in batch(subtype).items() if SUBTYPES[subtype].solve(puzzle) != puzzle.answer}
+@pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
+def test_a_second_solver_finds_the_same_gold(subtype: str, seeds: range) -> None:
+    puzzles = batch(subtype, seeds)
+    wrong = [key for key, puzzle in puzzles.items() if SUBTYPES[subtype].solve(puzzle) != puzzle.answer]
     assert not wrong
 
 
@@ -70,17 +73,19 @@ def test_the_answer_to_a_choice_is_the_letter_of_an_option(subtype: str) -> None
             assert ord(puzzle.answer) - ord("A") < len(puzzle.options)
 
 
+@pytest.mark.slow
 @every_subtype
 def test_a_blind_majority_answer_earns_less_than_two_fifths(subtype: str) -> None:
-    answers = Counter(puzzle.answer for puzzle in batch(subtype).values())
+    answers = Counter(puzzle.answer for puzzle in batch(subtype, MANY).values())
     [(_, most)] = answers.most_common(1)
     assert most < 0.4 * answers.total()
 
 
+@pytest.mark.slow
 @every_subtype
 def test_right_options_are_spread_over_the_positions(subtype: str) -> None:
     for level in LEVELS:
-        puzzles = [batch(subtype)[seed, level] for seed in SEEDS]
+        puzzles = [batch(subtype, MANY)[seed, level] for seed in MANY]
         if puzzles[0].options:
             positions = Counter(puzzle.answer for puzzle in puzzles)
             assert len(positions) >= len(puzzles[0].options) - 1
@@ -146,3 +151,16 @@ def test_the_deciding_evidence_lies_inside_the_picture(subtype: str) -> None:
 @every_subtype
 def test_subtypes_keep_babyvisions_words(subtype: str) -> None:
     assert SUBTYPES[subtype].CATEGORY in BABYVISION_CATEGORIES
+
+
+def test_the_eight_promised_subtypes_are_there() -> None:
+    assert set(SUBTYPES) == {
+        "Find the different",
+        "Count Same Patterns",
+        "Count Clusters",
+        "Maze",
+        "Connect the lines",
+        "Lines Observation",
+        "Metro map",
+        "Mirroring Patterns",
+    }
