@@ -22,6 +22,7 @@ LETTERS = {
     "H": "#...##...##...#######...##...##...#",
 }
 """Five columns by seven rows, row after row."""
+SHOWN_COLORS = ((230, 0, 0), (0, 0, 230), (0, 150, 0), (240, 140, 0), (150, 0, 190), (0, 180, 210))
 STEPS = ((1, 0), (0, 1), (1, 1), (1, -1), (2, 1), (1, 2), (2, -1), (1, -2))
 """One of every two opposite steps from a lattice point to another."""
 
@@ -39,12 +40,11 @@ def solve(path: str, question: str) -> str:
 
 
 def show(image: Image.Image, dots: dict[str, list[Point]]) -> None:
-    """Twice as large, each counted dot with the letter of its line."""
-    image = image.resize((image.width * 2, image.height * 2), Image.Resampling.NEAREST)
+    """Each counted dot in a ring, one colour of rings for each line."""
     draw = ImageDraw.Draw(image)
-    for name, places in dots.items():
+    for color, places in zip(SHOWN_COLORS, dots.values(), strict=False):
         for x, y in places:
-            draw.text((2 * x + 16, 2 * y - 16), name, fill=(200, 0, 0))
+            draw.ellipse((x - 11, y - 11, x + 11, y + 11), outline=color, width=3)
     image.save(PICTURE)
 
 
