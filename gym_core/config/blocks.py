@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from gym_core.config.compose import Composed
-from gym_core.config.resolve import ConfigReading
+from gym_core.config.resolve import DEFAULT_METADATA, ConfigReading
 from gym_core.config.schema import RunConfig, ServerInstance
 from gym_core.config.secrets import Secrets, redact_text, secret_values
 from gym_core.config.violations import violations
@@ -66,8 +66,8 @@ class _Checking:
         return self._checked(lambda: block_class(server), server.block, server.path)
 
     def sandbox(self, name: str, block: JsonObject, provider_class: ProviderClass) -> Wire | None:
-        ((provider, fields),) = block.items()
-        return self._checked(lambda: provider_class(provider), fields, f"{name}.{provider}")
+        provider = next(key for key in block if key != DEFAULT_METADATA)
+        return self._checked(lambda: provider_class(provider), block[provider], f"{name}.{provider}")
 
     def raise_problems(self) -> None:
         if self._reading.problems:
@@ -78,7 +78,8 @@ class _Checking:
         try:
             owner = find_class()
         except ConfigError as error:
-            self._reading.problems += [problem for problem in error.problems if problem not in self._reading.problems]
+            for problem in error.problems:
+                self._reading.note(path, problem)
             return None
         except Exception as error:  # noqa: BLE001 - an implementation's own import may fail in any way
             self._reading.note(path, f"its code cannot be loaded: {type(error).__name__}: {error}")

@@ -2,7 +2,7 @@
 
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -28,8 +28,12 @@ from gym_core.types.wire import JsonObject
 
 HEAD = "head_server"
 SAMPLING = "responses_create_params"
+POLICY = "policy_model"
+"""Name of the instance that every `model_servers/*/configs` file defines: what `--model-type` chooses."""
 POLICY_PARAMETERS = ("policy_base_url", "policy_api_key", "policy_model_name")
 """Given by habit to every run, also where the policy needs none of them."""
+DEFAULT_METADATA = "default_metadata"
+"""The one key of a sandbox block that is no provider: labels for every sandbox made from it."""
 PROVIDERS_FOLDER = INSTALL_DIR / "gym_core" / "sandbox" / "providers"
 """Looked at, not imported: the sandbox layer is above this one."""
 PROTOCOLS = ("single_agent_turn_legacy", "single_agent_turn")
@@ -51,7 +55,7 @@ class ConfigReading:
 
     def __init__(self, composed: Composed) -> None:
         self.composed = composed
-        self.problems: list[str] = [text for text in composed.unresolved.values() if text]
+        self._problems: list[tuple[str, str]] = [(path, text) for path, text in composed.unresolved.items() if text]
         self._servers: dict[str, ServerInstance] = {}
         self._environments: dict[str, EnvironmentConfig] = {}
         self._sandboxes: dict[str, JsonObject] = {}
@@ -82,14 +86,26 @@ class ConfigReading:
             parameters=self._parameters,
         )
 
+    @property
+    def problems(self) -> list[str]:
+        return list(dict.fromkeys(text for _, text in self._problems))
+
+    def problems_of(self, names: Iterable[str]) -> list[str]:
+        """Those within these top-level blocks, and those of options, which may be misspelt names of anything."""
+        within = tuple(f"{name}." for name in names)
+        kept = [
+            text
+            for path, text in self._problems
+            if path.startswith(within) or ("." not in path and path not in self.composed.unresolved)
+        ]
+        return list(dict.fromkeys(kept))
+
     def note(self, path: str, sentence: str) -> None:
         """Add a problem, unless it only follows from a value that is missing anyway."""
         if path in self.composed.unresolved:
             return
         where = self.composed.origin_of(path)
-        line = f"config: {path}: {sentence}" + (f" ({where})" if where else "")
-        if line not in self.problems:
-            self.problems.append(line)
+        self._problems.append((path, f"config: {path}: {sentence}" + (f" ({where})" if where else "")))
 
     def _read_top_level(self, name: str, value: object, asked_for: dict[str, str]) -> None:
         if name in (HEAD, SAMPLING) or name in LaunchOptions.model_fields or name in RunOptions.model_fields:
@@ -150,15 +166,17 @@ class ConfigReading:
 
     def _read_sandbox(self, name: str, value: JsonObject) -> None:
         known = self._providers
-        if len(value) != 1:
-            self.note(name, f"one provider a sandbox block, but there are {', '.join(map(repr, value)) or 'none'}")
+        providers = [key for key in value if key != DEFAULT_METADATA]
+        if len(providers) != 1:
+            self.note(name, f"one provider a sandbox block, but there are {', '.join(map(repr, providers)) or 'none'}")
             return
-        ((provider, fields),) = value.items()
+        (provider,) = providers
+        fields = value[provider]
         if provider not in known:
             self.note(f"{name}.{provider}", f"no sandbox provider {provider!r}{hint(provider, known)}")
         elif fields is not None and not isinstance(fields, dict):
             self.note(f"{name}.{provider}", f"is {type(fields).__name__}, not a mapping of fields")
-        self._sandboxes[name] = {provider: fields or {}}
+        self._sandboxes[name] = {**value, provider: fields or {}}
 
     def _note_unknown_block(self, name: str, value: JsonObject) -> None:
         near = next((nearest(word, TYPE_WORDS) for word in value if nearest(word, TYPE_WORDS)), None)
@@ -219,7 +237,10 @@ class ConfigReading:
         actual = self._instance_types.get(ref.name)
         if actual is None:
             fitting = [name for name, kind in self._instance_types.items() if kind is ref.type]
-            self.note(f"{path}.name", f"no server {ref.name!r} of type {ref.type.value!r}{hint(ref.name, fitting)}")
+            advice = hint(ref.name, fitting)
+            if ref.type is ServerType.MODEL and (ref.name == POLICY or not fitting):
+                advice = "; choose one with --model-type"
+            self.note(f"{path}.name", f"no server {ref.name!r} of type {ref.type.value!r}{advice}")
         elif actual is not ref.type:
             self.note(f"{path}.type", f"{ref.name!r} is of type {actual.value!r}, not {ref.type.value!r}")
 
@@ -251,7 +272,7 @@ def sandbox_providers() -> list[str]:
 
 
 def _looks_like_sandbox(value: JsonObject, providers: list[str]) -> bool:
-    return len(value) == 1 and next(iter(value)) in providers
+    return len(set(value) - {DEFAULT_METADATA}) == 1 and any(key in providers for key in value)
 
 
 def _chosen(implementations: object) -> object:

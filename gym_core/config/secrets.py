@@ -47,7 +47,7 @@ def redact_text(text: str, secrets: Secrets) -> str:
 
 def reveal(block: BaseModel) -> JsonObject:
     """A block as JSON with its secrets readable: for the one child that needs them, over its private channel."""
-    plain = _plain(block.model_dump(by_alias=True))
+    plain = _plain(block.model_dump(by_alias=True, context={"reveal": True}))
     assert isinstance(plain, dict)
     return plain
 

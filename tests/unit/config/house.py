@@ -10,12 +10,12 @@ from gym_core.config.compose import Composed, compose_config
 from gym_core.config.roots import Roots
 from gym_core.config.schema import ServerInstance, ServerRef
 from gym_core.errors import ConfigError
-from gym_core.types.wire import Wire
+from gym_core.types.wire import Secret, Wire
 
 
 class PolicyBlock(Wire):
     base_url: str
-    api_key: SecretStr = SecretStr("")
+    api_key: Secret = SecretStr("")
     timeout_s: float = Field(default=60.0, gt=0)
     max_output_tokens: int = 1024
     headers: dict[str, SecretStr] = {}

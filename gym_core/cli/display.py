@@ -1,0 +1,147 @@
+"""A run as it goes: a live panel on a terminal, else a plain line now and then."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from gym_core.cli.terminal import duration, printable, tell
+from gym_core.types.run import RunProgress, RunState
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+LINE_EVERY_S = 10.0
+
+
+class Display(Protocol):
+    def update(self, progress: RunProgress) -> None: ...
+
+    def note(self, line: str) -> None:
+        """A line that stays, above what moves."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def make_display(stream: TextIO) -> Display:
+    return LiveDisplay(stream) if stream.isatty() else PlainDisplay()
+
+
+def progress_line(progress: RunProgress) -> str:
+    """The state of a run in one line."""
+    done = f"{progress.done}/{progress.total} done"
+    if progress.resumed:
+        done += f" ({progress.resumed} before)"
+    parts = [done, f"{progress.running} running", f"{progress.masked} masked"]
+    if progress.retries:
+        parts.append(f"{progress.retries} retries")
+    parts.append(f"reward {reward_text(progress)}")
+    if progress.rollouts_per_s > 0:
+        parts.append(rate_text(progress.rollouts_per_s))
+    if progress.remaining_s is not None and progress.state is RunState.RUNNING:
+        parts.append(f"{duration(progress.remaining_s)} left")
+    if progress.failures:
+        parts.append(failures_text(progress.failures))
+    line = ", ".join(parts)
+    if progress.state is not RunState.RUNNING:
+        line = f"{progress.state}: {line}"
+    return printable(f"{line}; {progress.message}" if progress.message else line)
+
+
+def reward_text(progress: RunProgress) -> str:
+    if progress.mean_reward is None:
+        return "not measured yet"
+    if progress.ci_low_95 is None or progress.ci_high_95 is None:
+        return f"{progress.mean_reward:.3f}"
+    return f"{progress.mean_reward:.3f} [{progress.ci_low_95:.3f}, {progress.ci_high_95:.3f}]"
+
+
+def rate_text(rollouts_per_s: float) -> str:
+    """Per second when that is a number one can read, else per minute or hour."""
+    for factor, unit in ((1, "s"), (60, "min")):
+        if rollouts_per_s * factor >= 1:
+            return f"{rollouts_per_s * factor:.1f}/{unit}"
+    return f"{rollouts_per_s * 3600:.1f}/h"
+
+
+def failures_text(failures: dict[str, int]) -> str:
+    """Most frequent first."""
+    return ", ".join(
+        f"{printable(kind)} {count}" for kind, count in sorted(failures.items(), key=lambda item: -item[1])
+    )
+
+
+class PlainDisplay:
+    """A line at each change of state, and at most every ten seconds one with what else changed."""
+
+    def __init__(self, write: Callable[[str], None] = tell, clock: Callable[[], float] = time.monotonic) -> None:
+        self._write = write
+        self._clock = clock
+        self._shown: RunProgress | None = None
+        self._shown_at = 0.0
+
+    def update(self, progress: RunProgress) -> None:
+        now = self._clock()
+        if self._shown is not None and self._shown.state is progress.state:
+            has_news = (progress.done, progress.masked, progress.failures) != (
+                self._shown.done,
+                self._shown.masked,
+                self._shown.failures,
+            )
+            if not has_news or now - self._shown_at < LINE_EVERY_S:
+                return
+        self._shown, self._shown_at = progress, now
+        self._write(progress_line(progress))
+
+    def note(self, line: str) -> None:
+        self._write(printable(line))
+
+    def close(self) -> None:
+        """Nothing to put away."""
+
+
+class LiveDisplay:
+    """A panel that is redrawn in place."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+        self._is_started = False
+
+    def update(self, progress: RunProgress) -> None:
+        if not self._is_started:
+            self._live.start()
+            self._is_started = True
+        self._live.update(panel(progress))
+
+    def note(self, line: str) -> None:
+        self._console.print(printable(line))
+
+    def close(self) -> None:
+        if self._is_started:
+            self._live.stop()
+
+
+def panel(progress: RunProgress) -> "RenderableType":
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    figures = Table.grid(padding=(0, 3))
+    resumed = f" ({progress.resumed} before)" if progress.resumed else ""
+    left = duration(progress.remaining_s) if progress.remaining_s is not None else "unknown"
+    rate = rate_text(progress.rollouts_per_s) if progress.rollouts_per_s > 0 else "none yet"
+    figures.add_row("state", f"{progress.state}", "done", f"{progress.done}/{progress.total}{resumed}")
+    figures.add_row("running", f"{progress.running}", "masked", f"{progress.masked}, {progress.retries} retries")
+    figures.add_row("rate", rate, "left", f"{left}, {duration(progress.elapsed_s)} so far")
+    figures.add_row("reward", reward_text(progress), "failures", failures_text(progress.failures) or "none")
+    bar = Table.grid()
+    bar.add_row(ProgressBar(total=max(progress.total, 1), completed=progress.done, width=60))
+    parts: list[RenderableType] = [bar, figures]
+    if progress.message:
+        parts.append(Text(printable(progress.message)))
+    return Group(*parts)

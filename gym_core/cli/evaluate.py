@@ -1,0 +1,192 @@
+"""`gym eval run`: check, prepare, start the gym, start the run over REST, follow it, print what came out."""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gym_core.cli.display import Display, make_display
+from gym_core.cli.launcher import OpenGym, open_gym
+from gym_core.cli.prepare import ensure_prepared
+from gym_core.cli.readiness import ensure_toolkit, warn_of_literal_secrets
+from gym_core.cli.selection import Selection
+from gym_core.cli.summary import summary_lines
+from gym_core.cli.terminal import say
+from gym_core.errors import EpisodeError, FailureKind, TransportError
+from gym_core.types.run import RunOptions, RunResult, RunState
+
+if TYPE_CHECKING:
+    from gym_core.config.blocks import CheckedConfig
+    from gym_core.config.datasets import SelectedDataset
+
+REASON_GRACE_S = 3.0
+"""After the event stream broke: how long the reason, the end of the head server, may take to be known."""
+RESUME = "the same command goes on from here"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One run, checked and ready to start."""
+
+    checked: "CheckedConfig"
+    options: RunOptions
+    datasets: "list[SelectedDataset]"
+
+
+def run_command(args: argparse.Namespace) -> int:
+    from gym_core.launch.runner import abandon, start_warmup
+
+    warmup = start_warmup()  # servers import while the configuration is read
+    try:
+        evaluation = plan_evaluation(Selection.of(args))
+        warn_of_literal_secrets(evaluation.checked)
+        is_dry = evaluation.checked.run.launch.dry_run
+        if not is_dry:
+            make_ready(evaluation)
+    except BaseException:
+        abandon(warmup)
+        raise
+    if is_dry:
+        abandon(warmup)
+        for line in dry_run_lines(evaluation):
+            say(line)
+        return 0
+    display = make_display(sys.stderr)
+    result = asyncio.run(
+        evaluate(evaluation, display, opener=lambda checked: open_gym(checked, warmup=warmup)),
+    )
+    for line in summary_lines(result):
+        say(line)
+    return exit_code(result, evaluation.options)
+
+
+def plan_evaluation(selection: Selection) -> Evaluation:
+    """Raises ConfigError with every mistake."""
+    from gym_core.config.datasets import select_datasets
+    from gym_core.config.resolve import read_run_options
+
+    checked = selection.check()
+    options = read_run_options(checked.run)
+    datasets = select_datasets(
+        checked.run.environments, checked.composed, split=options.split, environment=options.environment
+    )
+    return Evaluation(checked, options, datasets)
+
+
+def make_ready(evaluation: Evaluation) -> None:
+    for selected in evaluation.datasets:
+        ensure_prepared(selected, reuse=evaluation.checked.run.launch.reuse_existing_data_preparation)
+    ensure_toolkit(evaluation.checked)
+
+
+def dry_run_lines(evaluation: Evaluation) -> list[str]:
+    servers = [f"{s.name} ({s.type}/{s.implementation})" for s in evaluation.checked.run.servers.values()]
+    return [
+        "dry run: the configuration is right; this would run",
+        *[f"  {d.environment}: {d.dataset.name} from {d.path}" for d in evaluation.datasets],
+        f"  with the servers {', '.join(servers)}",
+        f"  into {evaluation.options.output_jsonl_fpath}",
+    ]
+
+
+async def evaluate(
+    evaluation: Evaluation,
+    display: Display,
+    *,
+    opener: Callable[["CheckedConfig"], AbstractAsyncContextManager[OpenGym]],
+) -> RunResult:
+    """Raises EpisodeError when the gym could not start or died."""
+    try:
+        async with opener(evaluation.checked) as gym:
+            run_id = await gym.runs.start_run(evaluation.options)
+            with Interrupts(gym, run_id, display).handled():
+                return await follow(gym, run_id, display)
+    finally:
+        display.close()
+
+
+async def follow(gym: OpenGym, run_id: str, display: Display) -> RunResult:
+    """Show the run's progress until its end. Raises EpisodeError when the gym dies first."""
+    reading = asyncio.create_task(_read_to_the_end(gym, run_id, display), name=f"follow-{run_id}")
+    either: set[asyncio.Future[RunResult] | asyncio.Future[str]] = {reading, gym.died}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if reading.done():
+            broke = reading.exception()
+            if not isinstance(broke, TransportError):
+                return reading.result()
+            await asyncio.wait({gym.died}, timeout=REASON_GRACE_S)
+            if not gym.died.done():
+                raise broke
+        raise EpisodeError(f"{gym.died.result()}\nno finished rollout is lost: {RESUME}", kind=FailureKind.SHUTDOWN)
+    finally:
+        reading.cancel()
+        await asyncio.wait({reading})
+
+
+async def _read_to_the_end(gym: OpenGym, run_id: str, display: Display) -> RunResult:
+    async for event in gym.runs.events(run_id):
+        if isinstance(event, RunResult):
+            return event
+        display.update(event)
+    raise TransportError(f"the events of run {run_id!r} ended without its result")
+
+
+class Interrupts:
+    """Ctrl-C while a run goes: the first lets what runs finish, the second stops it. SIGTERM stops it at once."""
+
+    def __init__(self, gym: OpenGym, run_id: str, display: Display) -> None:
+        self._gym = gym
+        self._run_id = run_id
+        self._display = display
+        self._presses = 0
+        self._requests: set[asyncio.Task[None]] = set()
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self.interrupt)
+        loop.add_signal_handler(signal.SIGTERM, self.terminate)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            loop.remove_signal_handler(signal.SIGTERM)
+
+    def interrupt(self) -> None:
+        self._presses += 1
+        if self._presses == 1:
+            self._display.note(f"stopping after what runs now (Ctrl-C again stops it too); {RESUME}")
+            self._request(drain=True)
+        elif self._presses == 2:
+            self.terminate()
+
+    def terminate(self) -> None:
+        self._display.note(f"stopping at once; finished rollouts are kept, {RESUME}")
+        self._request(drain=False)
+
+    def _request(self, *, drain: bool) -> None:
+        task = asyncio.get_running_loop().create_task(self._cancel(drain=drain), name="cancel-run")
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+
+    async def _cancel(self, *, drain: bool) -> None:
+        try:
+            await self._gym.runs.cancel(self._run_id, drain=drain)
+        except EpisodeError as error:
+            self._display.note(f"the head server did not take the cancellation: {error}")
+
+
+def exit_code(result: RunResult, options: RunOptions) -> int:
+    """0 done, 1 failed or more masked than allowed, 130 cancelled."""
+    progress = result.progress
+    if progress.state is RunState.CANCELLED:
+        return 130
+    if progress.state is not RunState.DONE:
+        return 1
+    return 1 if progress.masked > options.max_masked_fraction * progress.total else 0

@@ -1,0 +1,87 @@
+"""What a finished run prints: the number with its interval, coverage, failures, costs, and where everything is."""
+
+from collections.abc import Mapping
+
+from gym_core.cli.terminal import duration, printable, table
+from gym_core.types.metrics import Estimate, MetricsReport, Spread
+from gym_core.types.run import RunResult, RunState
+
+_ORDER_OF_FILES = ("rollouts", "failures", "metrics", "manifest", "assets", "captures")
+_SHOWN_CATEGORIES = 40
+
+
+def summary_lines(result: RunResult) -> list[str]:
+    progress = result.progress
+    lines = [f"{progress.state} after {duration(progress.elapsed_s)}"]
+    if progress.message:
+        lines[0] += f": {printable(progress.message)}"
+    if result.metrics is not None:
+        lines += _metrics_lines(result.metrics)
+    lines += _section("files", [(name, result.files[name]) for name in _files_in_order(result.files)])
+    if progress.done < progress.total and progress.state is not RunState.DONE:
+        lines.append(f"{progress.total - progress.done} rollouts are still to do: the same command goes on from here")
+    return lines
+
+
+def estimate_text(estimate: Estimate) -> str:
+    if estimate.mean is None:
+        return "not measured"
+    mean = f"{estimate.mean:.4f}"
+    if estimate.ci_low_95 is None or estimate.ci_high_95 is None:
+        return mean
+    return f"{mean}  [{estimate.ci_low_95:.4f}, {estimate.ci_high_95:.4f}]"
+
+
+def _metrics_lines(report: MetricsReport) -> list[str]:
+    coverage = report.coverage
+    lines = [
+        f"{printable(report.environment)}",
+        f"  mean/reward  {estimate_text(report.reward)}  (95 % interval, clustered by task; "
+        f"{report.reward.tasks} tasks, {report.reward.rollouts} rollouts)",
+        f"  coverage     {coverage.finished} of {coverage.expected} finished: {coverage.measured} measured, "
+        f"{coverage.masked} masked; {coverage.missing} missing, {coverage.fully_masked_tasks} tasks masked throughout",
+    ]
+    if report.matcher_agreement is not None:
+        lines.append(
+            f"  matcher      agrees with the verdict on {report.matcher_agreement:.1%} of the measured rollouts"
+        )
+    others = {name: value for name, value in report.key_metrics.items() if name != "mean/reward"}
+    lines += _section("metrics", [(name, f"{value:.4f}") for name, value in sorted(others.items())])
+    lines += _section("by category", _estimates(report.by_category))
+    lines += _section("by subtype", _estimates(report.by_subtype))
+    lines += _section("failures", _failures(report))
+    for title, spreads in (
+        ("tool calls a rollout", report.tool_calls),
+        ("tokens a rollout", report.tokens),
+        ("seconds a rollout", report.seconds),
+    ):
+        lines += _section(title, _spreads(spreads))
+    return lines
+
+
+def _section(title: str, rows: list[tuple[str, ...]]) -> list[str]:
+    shown = [tuple(printable(cell) for cell in row) for row in rows[:_SHOWN_CATEGORIES]]
+    more = [f"  and {len(rows) - len(shown)} more in the metrics file"] if len(rows) > len(shown) else []
+    return [title, *table(shown), *more] if rows else []
+
+
+def _estimates(estimates: Mapping[str, Estimate]) -> list[tuple[str, ...]]:
+    return [(name, estimate_text(item), f"{item.tasks} tasks") for name, item in sorted(estimates.items())]
+
+
+def _failures(report: MetricsReport) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for kind, count in sorted(report.failures.items(), key=lambda item: -item[1]):
+        masked = report.masked_failures.get(kind, 0)
+        rows.append((kind, str(count), "masked" if masked == count else f"{count - masked} scored 0, {masked} masked"))
+    return rows
+
+
+def _spreads(spreads: Mapping[str, Spread]) -> list[tuple[str, ...]]:
+    rows = [(name, *(f"{value:,.1f}" for value in (s.mean, s.median, s.p95, s.max))) for name, s in spreads.items()]
+    return [("", "mean", "median", "p95", "max"), *rows] if rows else []
+
+
+def _files_in_order(files: Mapping[str, str]) -> list[str]:
+    known = [name for name in _ORDER_OF_FILES if name in files]
+    return [*known, *sorted(set(files) - set(known))]

@@ -1,0 +1,41 @@
+"""What reaches the terminal: lines, with everything a stranger could hide in them taken out."""
+
+import sys
+
+
+def printable(text: str, *, max_characters: int = 500) -> str:
+    """One line without control characters, for text from models, datasets, servers and logs.
+
+    What moves the cursor, turns the direction of text or shows nothing is dropped; any white space is one blank.
+    """
+    shown = (" " if char.isspace() else char for char in text[:max_characters] if char.isspace() or char.isprintable())
+    return "".join(shown) + ("..." if len(text) > max_characters else "")
+
+
+def say(line: str) -> None:
+    """A result, to stdout."""
+    print(line, flush=True)
+
+
+def tell(line: str) -> None:
+    """Progress, a warning or a problem, to stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def table(rows: list[tuple[str, ...]], *, indent: str = "  ") -> list[str]:
+    """Rows of cells as aligned lines; the last column is not padded."""
+    if not rows:
+        return []
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return [(indent + line).rstrip() for line in lines]
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: "12 s", "3 min 20 s", "2 h 05 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,115 @@
+import argparse
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from gym_core.cli.main import build_parser, main
+from gym_core.cli.selection import Selection
+
+COMMANDS = [
+    "eval prepare",
+    "eval run",
+    "env start",
+    "env status",
+    "serve",
+    "config show",
+    "list",
+    "sandbox build",
+    "sandbox check",
+]
+
+
+def parsers(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    subactions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not subactions:
+        yield name.strip(), parser
+    for action in subactions:
+        for word, sub in action.choices.items():
+            yield from parsers(sub, f"{name} {word}")
+
+
+def test_these_are_the_commands() -> None:
+    found = dict(parsers(build_parser())) | dict(parsers(build_parser(["sandbox"])))
+    assert sorted(name for name in found if name != "sandbox") == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["", "eval", "env", "config", *COMMANDS])
+def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "example:" in text
+    assert f"gym {command}".strip() in text.partition("example:")[2]
+
+
+def test_every_handler_exists() -> None:
+    for name, parser in parsers(build_parser()):
+        if name != "sandbox":
+            module, _, function = str(parser.get_default("handler")).partition(":")
+            assert callable(getattr(importlib.import_module(module), function)), name
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["evla", "run"], "invalid choice: 'evla'"),
+        (["eval", "run", "--benchmrk", "x"], "unknown flag '--benchmrk'; did you mean '--benchmark'?"),
+        (["eval", "run", "--bench", "x"], "did you mean '--benchmark'?"),
+        (["eval", "run", "--limit", "many"], "invalid int value: 'many'"),
+        (["list", "models", "++a=1"], "unexpected '++a'"),
+        (["list", "planets"], "invalid choice: 'planets'"),
+        (["eval", "run", "--config", "no.yaml", "word"], "'word' is not an override"),
+        (["eval", "run", "++key=[sk-secret", "--benchmark", "x"], "no benchmark 'x'"),
+        (["eval", "prepare"], "nothing is selected"),
+        (["config", "show", "--search-dir", "no/where", "--benchmark", "x"], "--search-dir 'no/where' is not a folder"),
+    ],
+)
+def test_a_mistake_in_usage_ends_with_2_and_says_what_is_wrong(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert "sk-secret" not in captured.err
+
+
+def test_overrides_may_stand_anywhere_and_flags_come_before_them() -> None:
+    parser = build_parser()
+    line = "eval run ++a=1 --benchmark b --limit 5 +b.c=2 --output o.jsonl --no-resume c=3 --num-repeats 2"
+    words = line.split()
+    args, rest = parser.parse_known_args(words)
+    args.overrides = rest
+    selection = Selection.of(args)
+    assert selection.benchmark == "b"
+    assert selection.overrides == (
+        "++limit=5",
+        "++num_repeats=2",
+        "++resume=false",
+        '++output_jsonl_fpath="o.jsonl"',
+        "++a=1",
+        "+b.c=2",
+        "c=3",
+    )
+
+
+def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(_: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gym_core.cli.listing.list_command", interrupted)
+    assert main(["list"]) == 130
+    assert "cancelled" in capsys.readouterr().err
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = {"pydantic", "omegaconf", "aiohttp", "fastapi", "rich", "numpy", "yaml", "asyncio"}
+    code = (
+        "import sys; from gym_core.cli.main import main; main(['--help']);"
+        f"loaded = {heavy!r} & set(sys.modules); sys.exit(str(sorted(loaded)) if loaded else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
