@@ -95,8 +95,8 @@ async def _run(sandbox: Sandbox, launch: Launch, start_timeout_s: float, has_cal
             if done or await has_called() is not False:
                 return await running
             if not await _is_busy(sandbox, min(BUSY_WINDOW_S, start_timeout_s)):
-                return None
-        return None
+                break
+        return running.result() if running.done() else None
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
