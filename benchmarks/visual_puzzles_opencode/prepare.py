@@ -7,18 +7,20 @@ analysis may see (gold, level, the boxes that hold the evidence) stays outside `
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 from PIL import Image
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
 from benchmarks.visual_puzzles_opencode.puzzles.contract import GENERATOR_VERSION, LEVELS, Puzzle, puzzle_rng
 from benchmarks.visual_puzzles_opencode.puzzles.registry import SUBTYPES
+from gym_core.config.nearest import hint
+from gym_core.config.violations import violations
 from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.prepared import write_dataset
 from gym_core.datasets.visual_question import VisualQuestion, to_task_row
+from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject, Wire
 
 TASKSET = "visual_puzzles"
@@ -31,21 +33,18 @@ _SEED_STRIDE = 1_000_000
 
 def _known_subtype(name: str) -> str:
     if name not in SUBTYPES:
-        near = get_close_matches(name, SUBTYPES, n=1, cutoff=0)
-        raise ValueError(f"unknown subtype {name!r}; nearest is {near[0]!r}")
+        raise ValueError(f"unknown subtype {name!r}{hint(name, SUBTYPES)}")
     return name
 
 
-class PrepareConfig(Wire):
-    """What to draw and where to write it; `prepare_args` of the benchmark's config."""
+class PrepareArgs(Wire):
+    """What to draw; `prepare_args` of the benchmark's config."""
 
     seed: Annotated[int, Field(ge=0)] = 0
     per_level: Annotated[int, Field(gt=0, le=_SEED_STRIDE)] = 1
     """Puzzles of each subtype at each level: 1 makes 24 tasks of the eight subtypes."""
     subtypes: tuple[Annotated[str, AfterValidator(_known_subtype)], ...] = tuple(SUBTYPES)
     levels: tuple[Annotated[int, Field(ge=min(LEVELS), le=max(LEVELS))], ...] = LEVELS
-    jsonl_fpath: Path = Path("benchmarks/visual_puzzles_opencode/data/visual_puzzles_benchmark.jsonl")
-    """Where the rows go; the images go to a folder named after it."""
 
 
 @dataclass(frozen=True)
@@ -60,22 +59,27 @@ class PuzzleTask:
     puzzle: Puzzle
 
 
-def prepare(config: PrepareConfig) -> Path:
-    """Draw the puzzles and write the rows; the path of the JSONL file, which appears whole or not at all."""
-    write_dataset(map(_row_with_image, puzzle_tasks(config)), config.jsonl_fpath)
-    return config.jsonl_fpath
+def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
+    """Draw the puzzles and write the rows; the path. The file appears whole or not at all. Raises ConfigError."""
+    try:
+        checked = PrepareArgs.model_validate(args)
+    except ValidationError as error:
+        mistakes = violations(error, PrepareArgs, "prepare_args")
+        raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
+    write_dataset(map(_row_with_image, puzzle_tasks(checked)), jsonl_fpath)
+    return jsonl_fpath
 
 
-def puzzle_tasks(config: PrepareConfig) -> Iterator[PuzzleTask]:
+def puzzle_tasks(args: PrepareArgs) -> Iterator[PuzzleTask]:
     """Round by round through all subtypes and levels, so that the first rows of a file are a fair sample of it.
 
     A puzzle's id depends on its round, subtype and level alone: filters leave out ids, they do not move them.
     """
     all_subtypes = list(SUBTYPES)
-    for round_index in range(config.per_level):
-        seed = config.seed * _SEED_STRIDE + round_index
-        for subtype in (name for name in all_subtypes if name in config.subtypes):
-            for level in (level for level in LEVELS if level in config.levels):
+    for round_index in range(args.per_level):
+        seed = args.seed * _SEED_STRIDE + round_index
+        for subtype in (name for name in all_subtypes if name in args.subtypes):
+            for level in (level for level in LEVELS if level in args.levels):
                 cell = all_subtypes.index(subtype) * len(LEVELS) + LEVELS.index(level)
                 yield PuzzleTask(
                     task_id=FIRST_TASK_ID + round_index * len(all_subtypes) * len(LEVELS) + cell,
