@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from gym_core.types.wire import JsonObject
 from model_servers.scripted_model.chat import ChatMessage, ChatRequest, Turn, conversation_digest
+from model_servers.scripted_model.library import solvers
 from model_servers.scripted_model.policy import next_turn
 
 MODEL_NAME = "scripted_model"
@@ -78,6 +79,7 @@ class _Completion:
 
 def make_endpoint() -> FastAPI:
     """The app with POST /v1/chat/completions and GET /v1/models; all else is 404."""
+    solvers()  # a broken one is found now and not in the middle of a run
     app = FastAPI(title="scripted_model", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.exception_handler(HTTPException)

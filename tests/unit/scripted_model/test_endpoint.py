@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 
 import httpx
+import openai
 import pytest
 
 from gym_core.types.wire import JsonObject
@@ -79,6 +80,23 @@ async def test_asked_twice_it_says_the_same_under_the_same_ids(client: httpx.Asy
     first, second = [(await client.post("/v1/chat/completions", json=BODY)).json() for _ in range(2)]
     assert first["choices"] == second["choices"]
     assert first["id"] == second["id"]
+
+
+async def test_the_official_client_reads_plain_and_streamed_turns_alike(client: httpx.AsyncClient) -> None:
+    official = openai.AsyncOpenAI(
+        base_url="http://endpoint/v1",
+        api_key="EMPTY",
+        http_client=client,  # type: ignore[arg-type]  # its newest versions know httpx by another name
+        max_retries=0,
+    )
+    known = {key: BODY[key] for key in ("model", "messages", "tools")}
+    plain = await official.chat.completions.create(**known)
+    async with official.chat.completions.stream(**known) as stream:
+        streamed = await stream.get_final_completion()
+    [call], [streamed_call] = (reply.choices[0].message.tool_calls or [] for reply in (plain, streamed))
+    assert call.function.name == streamed_call.function.name == "bash"
+    assert call.function.arguments == streamed_call.function.arguments
+    assert plain.choices[0].message.content == streamed.choices[0].message.content
 
 
 async def test_it_lists_its_one_model(client: httpx.AsyncClient) -> None:
