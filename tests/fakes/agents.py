@@ -5,7 +5,7 @@ async with open_agent_server(OpenCodeAgent, config, sandbox=sandbox) as agent:
     reply = await agent.respond(body)
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -44,11 +44,14 @@ class FakePolicy:
 
     calls: CaptureSummary | None = None
     """None: it knows no such session."""
+    count: Callable[[], CaptureSummary] | None = None
+    """Asked instead of `calls` where it is set."""
 
     async def capture(self, request: web.Request) -> web.Response:
-        if self.calls is None:
+        calls = self.count() if self.count else self.calls
+        if calls is None:
             return web.json_response({"error": {"kind": "session_lost", "message": "unknown"}}, status=404)
-        return web.json_response(text=self.calls.model_dump_json())
+        return web.json_response(text=calls.model_dump_json())
 
 
 @dataclass
