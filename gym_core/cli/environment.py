@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from gym_core.cli.launcher import OpenGym, open_gym
+from gym_core.cli.launcher import OpenGym, open_gym, warming_up
 from gym_core.cli.readiness import ensure_toolkit, warn_of_literal_secrets
 from gym_core.cli.selection import Selection
 from gym_core.cli.state import HeadState, announce, find_head
@@ -36,16 +36,10 @@ class ServerRow(BaseModel):
 
 
 def start_command(args: argparse.Namespace) -> int:
-    from gym_core.launch.runner import abandon, start_warmup
-
-    warmup = start_warmup()
-    try:
+    with warming_up() as warmup:
         checked = Selection.of(args).check()
         warn_of_literal_secrets(checked)
         ensure_toolkit(checked)
-    except BaseException:
-        abandon(warmup)
-        raise
     asyncio.run(_stay_up(checked, warmup))
     return 0
 

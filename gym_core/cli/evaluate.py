@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gym_core.cli.display import Display, make_display
-from gym_core.cli.launcher import OpenGym, open_gym
+from gym_core.cli.launcher import OpenGym, cool_down, open_gym, warming_up
 from gym_core.cli.prepare import ensure_prepared
 from gym_core.cli.readiness import ensure_toolkit, warn_of_literal_secrets
 from gym_core.cli.selection import Selection
 from gym_core.cli.summary import summary_lines
-from gym_core.cli.terminal import say
+from gym_core.cli.terminal import say, tell
 from gym_core.errors import EpisodeError, FailureKind, TransportError
 from gym_core.types.run import RunOptions, RunResult, RunState
 
@@ -39,30 +39,24 @@ class Evaluation:
 
 
 def run_command(args: argparse.Namespace) -> int:
-    from gym_core.launch.runner import abandon, start_warmup
-
-    warmup = start_warmup()  # servers import while the configuration is read
-    try:
+    with warming_up() as warmup:
         evaluation = plan_evaluation(Selection.of(args))
         warn_of_literal_secrets(evaluation.checked)
-        is_dry = evaluation.checked.run.launch.dry_run
-        if not is_dry:
-            make_ready(evaluation)
-    except BaseException:
-        abandon(warmup)
-        raise
-    if is_dry:
-        abandon(warmup)
-        for line in dry_run_lines(evaluation):
-            say(line)
-        return 0
+        if evaluation.checked.run.launch.dry_run:
+            cool_down(warmup)
+            for line in dry_run_lines(evaluation):
+                say(line)
+            return 0
+        make_ready(evaluation)
     display = make_display(sys.stderr)
-    result = asyncio.run(
-        evaluate(evaluation, display, opener=lambda checked: open_gym(checked, warmup=warmup)),
-    )
+    result = asyncio.run(evaluate(evaluation, display, opener=lambda checked: open_gym(checked, warmup=warmup)))
     for line in summary_lines(result):
         say(line)
-    return exit_code(result, evaluation.options)
+    code = exit_code(result, evaluation.options)
+    if code == 1 and result.progress.state is RunState.DONE:
+        limit = f"more than max_masked_fraction={evaluation.options.max_masked_fraction:g} of them"
+        tell(f"gym: {result.progress.masked} of {result.progress.total} rollouts are masked, {limit}")
+    return code
 
 
 def plan_evaluation(selection: Selection) -> Evaluation:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gym_core.config.compose import Composed
 from gym_core.config.nearest import hint
-from gym_core.config.resolve import ConfigReading
+from gym_core.config.reading import ConfigReading
 from gym_core.config.roots import ServerType, dataset_path
 from gym_core.config.schema import DatasetConfig, EnvironmentConfig
 from gym_core.errors import ConfigError
@@ -26,7 +26,7 @@ def read_environments(composed: Composed) -> dict[str, EnvironmentConfig]:
     reading = ConfigReading(composed)
     config = reading.run_config()
     blocks = {name: value for name, value in composed.values.items() if isinstance(value, dict)}
-    problems = reading.problems_of(name for name, value in blocks.items() if ServerType.ENVIRONMENT in value)
+    problems = reading.problems.lines_within(name for name, value in blocks.items() if ServerType.ENVIRONMENT in value)
     if problems:
         raise ConfigError(problems)
     return config.environments

@@ -54,17 +54,18 @@ def reveal(block: BaseModel) -> JsonObject:
 
 def literal_secret_warnings(values: JsonObject, origin: Mapping[str, Origin], secrets: Secrets) -> list[str]:
     """A line for each secret that was typed on the command line, where other users of the machine can read it."""
-    warnings = []
-    for path, where in origin.items():
+    typed: dict[str, str] = {}
+    for path in sorted((path for path, where in origin.items() if where.source == COMMAND_LINE), key=len):
         value: object = values
         for name in path.split("."):
             value = value.get(name) if isinstance(value, dict) else None
-        if where.source == COMMAND_LINE and isinstance(value, str) and value in secrets and "." not in path:
-            warnings.append(
-                f"warning: {path} stands in the process list while this runs; "
-                f"pass it as '++{path}=${{oc.env:{path.upper()}}}' (in single quotes) or write that into env.yaml"
-            )
-    return warnings
+        if value is not None and not isinstance(value, (dict, list)) and str(value) in secrets:
+            typed.setdefault(str(value), path)  # the shortest path: the others read it by ${...}
+    return [
+        f"warning: {path} stands in the process list while this runs; write it into env.yaml, or pass it as "
+        f"'++{path}=${{oc.env:{path.rpartition('.')[2].upper()}}}' (in single quotes)"
+        for path in typed.values()
+    ]
 
 
 def _typed_secrets(annotation: object, value: object) -> Iterable[str]:

@@ -3,6 +3,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -68,11 +69,12 @@ def test_every_handler_exists() -> None:
     ],
 )
 def test_a_mistake_in_usage_ends_with_2_and_says_what_is_wrong(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
     captured = capsys.readouterr()
     assert message in captured.err
+    assert not list(tmp_path.glob("state/*"))
     assert "Traceback" not in captured.err
     assert "sk-secret" not in captured.err
 

@@ -1,10 +1,16 @@
+import contextlib
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gym_core.config.blocks import check_blocks, check_config
+from gym_core.config.compose import Composed
 from gym_core.config.resolve import read_run_config, read_run_options
 from gym_core.config.roots import ServerType
 from gym_core.config.schema import ServerRef
 from gym_core.errors import ConfigError
+from gym_core.types.wire import JsonObject
 from tests.unit.config.house import AgentBlock, House, PolicyBlock, block_class, problems_of, provider_class
 
 GRADER = "grader.resources_servers.grader"
@@ -111,7 +117,7 @@ def test_all_mistakes_come_at_once(furnished: House) -> None:
         ("++head_server.port=70000", "config: head_server.port: 70000 is not < 65536"),
         ("++head_server.prot=1", "unknown field; did you mean 'port'?"),
         ("++responses_create_params.temprature=1", "unknown field; did you mean 'temperature'?"),
-        ("++policy_model.model_servers.vllm_model.base_url=5", "is a number or a truth value, not text"),
+        ("++policy_model.model_servers.vllm_model.base_url=true", "is a number or a truth value, not text"),
         ("++policy_model.model_servers.vllm_model.headers=[1]", "a list: input should be a valid dictionary"),
     ],
 )
@@ -156,3 +162,39 @@ def test_code_that_cannot_be_loaded_is_a_problem_not_a_crash(furnished: House) -
 def test_an_evaluation_needs_an_output_file(furnished: House) -> None:
     with pytest.raises(ConfigError, match="output_jsonl_fpath: missing; give --output PATH"):
         read_run_options(read_run_config(furnished.puzzles()))
+
+
+def test_a_key_of_digits_alone_is_text(furnished: House) -> None:
+    composed = furnished.puzzles(
+        "policy_api_key=12345678", "++policy_model.model_servers.vllm_model.headers={a: 87654321}"
+    )
+    checked = check_config(composed, block_class=block_class, provider_class=provider_class)
+    policy = checked.blocks["policy_model"]
+    assert isinstance(policy, PolicyBlock)
+    assert policy.api_key.get_secret_value() == "12345678"
+    assert policy.headers["a"].get_secret_value() == "87654321"
+    assert checked.secrets == {"12345678", "87654321"}
+
+
+def test_a_sandbox_block_may_label_its_sandboxes(furnished: House) -> None:
+    composed = furnished.puzzles("++sandbox.default_metadata={team: vision}")
+    assert read_run_config(composed).sandboxes == {"sandbox": {"local": {}, "default_metadata": {"team": "vision"}}}
+
+
+WORDS = st.sampled_from(
+    [*ServerType, "responses_api_models", "vllm_model", "grader", "player", "policy_model", "type", "name", "sandbox",
+     "local", "sandbox_provider", "agent_server", "resources_server", "datasets", "single_agent_turn", "limit",
+     "environment", "split", "head_server", "port", "responses_create_params", "dry_run", "api_key", "config", "x y"]
+)  # fmt: skip
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS
+TREES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3), max_leaves=12
+)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(values=st.dictionaries(WORDS, TREES, max_size=5))
+def test_any_configuration_is_right_or_a_config_error(furnished: House, values: JsonObject) -> None:
+    composed = Composed(values=values, origin={}, files=(), roots=furnished.roots)
+    with contextlib.suppress(ConfigError):
+        check_config(composed, block_class=block_class, provider_class=provider_class)

@@ -1,5 +1,6 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
@@ -82,10 +83,21 @@ def test_a_revealed_block_reads_back_as_itself() -> None:
     assert Nested.model_validate(json.loads(json.dumps(revealed))) == block
 
 
-def test_a_literal_key_on_the_command_line_works_but_is_warned_about(house: House) -> None:
+def test_a_literal_key_on_the_command_line_works_but_is_warned_about_once(house: House) -> None:
     house.furnish()
-    composed = house.puzzles()
-    (warning,) = literal_secret_warnings(composed.values, composed.origin, frozenset({"sk-very-secret"}))
-    assert warning.startswith("warning: policy_api_key stands in the process list")
-    assert "'++policy_api_key=${oc.env:POLICY_API_KEY}'" in warning
-    assert "sk-very-secret" not in warning
+    composed = house.puzzles("++policy_model.model_servers.vllm_model.headers.auth=sk-header")
+    secrets = frozenset({"sk-very-secret", "sk-header"})
+    first, second = literal_secret_warnings(composed.values, composed.origin, secrets)
+    assert first.startswith("warning: policy_api_key stands in the process list")
+    assert "'++policy_api_key=${oc.env:POLICY_API_KEY}'" in first
+    assert second.startswith("warning: policy_model.model_servers.vllm_model.headers.auth stands")
+    assert "sk-" not in first + second
+
+
+def test_a_key_that_came_from_the_environment_is_not_warned_about(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOUSE_KEY", "sk-from-environment")
+    house.furnish()
+    composed = house.puzzles("policy_api_key=${oc.env:HOUSE_KEY}")
+    assert literal_secret_warnings(composed.values, composed.origin, frozenset({"sk-from-environment"})) == []

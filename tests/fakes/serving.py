@@ -1,0 +1,28 @@
+"""A real server on a loopback port inside a test's own event loop."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+
+@contextlib.asynccontextmanager
+async def serving(app: ASGIApp) -> AsyncIterator[str]:
+    """Base URL of the app, served until the block ends."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", ws="none")
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # the test runner keeps its own
+    task = asyncio.create_task(server._serve([listener]))  # without capture_signals: same reason
+    try:
+        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn offers a flag and no event
+            await asyncio.sleep(0.002)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+        listener.close()
