@@ -1,0 +1,110 @@
+"""A call between two services: typed on both ends, authenticated, bounded, and its errors keep their class."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from fastapi import FastAPI
+
+from gym_core.errors import EpisodeError, FailureKind, SandboxLost, TransportError
+from gym_core.http import client as client_module
+from gym_core.http.app import add_route, make_app
+from gym_core.http.auth import static_tokens
+from gym_core.http.client import HttpPool, ServiceClient
+from gym_core.types.wire import Wire
+from tests.fakes.serving import serving
+
+
+class Ask(Wire):
+    number: int
+
+
+class Answer(Wire):
+    double: int
+
+
+async def double(ask: Ask) -> Answer:
+    return Answer(double=2 * ask.number)
+
+
+async def fail(ask: Ask, kind: str) -> Answer:
+    errors: dict[str, Exception] = {
+        "lost": SandboxLost("gone"),
+        "file": FileNotFoundError("no such thing"),
+        "value": ValueError("bad"),
+        "bug": KeyError("secret detail"),
+    }
+    raise errors[kind]
+
+
+async def hang(ask: Ask) -> Answer:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def _app() -> FastAPI:
+    app = make_app("test", static_tokens("right", "user"), max_body_bytes=1000)
+    add_route(app, "POST", "/double", double, body=Ask, reply=Answer)
+    add_route(app, "POST", "/fail/{kind}", fail, body=Ask, reply=Answer)
+    add_route(app, "POST", "/hang", hang, body=Ask, reply=Answer)
+    return app
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[ServiceClient]:
+    async with serving(_app()) as url, HttpPool() as pool:
+        yield pool.service(url, "right")
+
+
+async def test_a_typed_call_comes_back_typed(service: ServiceClient) -> None:
+    assert (await service.call("POST", "/double", Ask(number=4), Answer)).double == 8
+
+
+@pytest.mark.parametrize(("path", "status"), [("/health", 200), ("/livez", 200), ("/readyz", 200), ("/double", 401)])
+async def test_only_health_needs_no_token(service: ServiceClient, path: str, status: int) -> None:
+    async with HttpPool() as pool:
+        reply = await pool.service(service.url, "wrong").send("GET", path)
+    assert reply.status == status
+
+
+@pytest.mark.parametrize(("kind", "error"), [("lost", SandboxLost), ("file", FileNotFoundError), ("value", ValueError)])
+async def test_an_error_comes_back_as_the_class_it_left_as(
+    service: ServiceClient, kind: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        await service.call("POST", f"/fail/{kind}", Ask(number=1), Answer)
+
+
+async def test_a_bug_says_nothing_of_itself(service: ServiceClient) -> None:
+    with pytest.raises(EpisodeError) as error:
+        await service.call("POST", "/fail/bug", Ask(number=1), Answer)
+    assert error.value.kind is FailureKind.INTERNAL
+    assert "secret detail" not in str(error.value)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"number": "x"}', b'{"number": 1, "nubmer": 2}', b"[" * 900])
+async def test_a_bad_body_is_the_callers_mistake(service: ServiceClient, body: bytes) -> None:
+    assert (await service.send("POST", "/double", body=body)).status == 422
+
+
+async def test_a_body_over_the_limit_is_refused(service: ServiceClient) -> None:
+    assert (await service.send("POST", "/double", body=b" " * 1001)).status == 413
+
+
+async def test_a_silent_service_is_a_timeout(service: ServiceClient) -> None:
+    with pytest.raises(TransportError) as error:
+        await service.call("POST", "/hang", Ask(number=1), Answer, timeout_s=0.05)
+    assert error.value.kind is FailureKind.TRANSPORT_TIMEOUT
+
+
+async def test_nobody_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "RECONNECT_PAUSES_S", (0.0,))
+    async with HttpPool() as pool:
+        with pytest.raises(TransportError) as error:
+            await pool.service("http://127.0.0.1:9", "t").call("POST", "/double", Ask(number=1), Answer)
+    assert error.value.kind is FailureKind.TRANSPORT_UNREACHABLE
+
+
+def test_every_route_is_in_the_published_schema() -> None:
+    paths = _app().openapi()["paths"]
+    assert "number" in str(paths["/double"]["post"]["requestBody"])
