@@ -1,7 +1,7 @@
 """From the names in a configuration to the classes behind them: servers and sandbox providers, found by folder."""
 
 import importlib
-import sys
+from pathlib import Path
 from types import ModuleType
 
 from gym_core.config.roots import Roots, ServerType, lookup_roots
@@ -36,7 +36,12 @@ def _import_app(server_type: ServerType, implementation: str, roots: Roots) -> M
     if path is None:
         known = ", ".join(roots.names_in(server_type))
         raise ConfigError(f"no {relative} under any root; there are: {known}")
-    root = str(path.parents[2])
-    if root not in sys.path:
-        sys.path.append(root)  # an environment author's own folder, named by --search-dir
+    _look_in(server_type, path.parents[1])
     return importlib.import_module(f"{server_type}.{implementation}.app")
+
+
+def _look_in(package: str, folder: Path) -> None:
+    """Let the package's modules come from this folder too: an environment author's own, named by --search-dir."""
+    places = importlib.import_module(package).__path__
+    if str(folder) not in places:
+        places.append(str(folder))
