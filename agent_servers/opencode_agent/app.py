@@ -50,8 +50,9 @@ class OpenCodeAgent(AgentServer[OpenCodeAgentConfig]):
             attached_images=len(assignment.images),
             context_tokens=assignment.model.context_tokens,
             calls=await self._calls(session),
+            complaint=played.complaint,
         )
-        return _turn(session, played, ending)
+        return await asyncio.to_thread(_turn, session, played, ending)
 
     async def _attach(self, sandbox: Sandbox, session: AgentSession, body: ResponsesBody) -> list[str]:
         """Put the body's images into the workspace; their paths, then those of the images uploaded before."""

@@ -35,6 +35,8 @@ class Ending:
     context_tokens: int
     calls: CaptureSummary | None = None
     """The policy server's view; None when it could not be asked."""
+    complaint: str = ""
+    """What OpenCode said on its error output, when it left no journal."""
 
     @property
     def has_called(self) -> bool:
@@ -150,12 +152,13 @@ def _of_length(last: AgentMessage, ending: Ending) -> EpisodeError:
 def _of_crash(last: AgentMessage | None, ending: Ending) -> EpisodeError:
     result = ending.result
     how = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"
+    said = f": {ending.complaint}" if ending.complaint else ""
     if last and any(_KILLING.search(arguments) for arguments in _running_calls(last)):
         return AgentError(f"OpenCode ended ({how}) during a command of the model that kills processes")
     if endpoint := _endpoint_failure(ending):
         return endpoint
     kind = FailureKind.AGENT_CRASHED if ending.has_called else FailureKind.AGENT_START_FAILED
-    return EpisodeError(f"OpenCode ended ({how}) in the middle of the run", kind=kind)
+    return EpisodeError(f"OpenCode ended ({how}) in the middle of the run{said}", kind=kind)
 
 
 def _running_calls(message: AgentMessage) -> list[str]:

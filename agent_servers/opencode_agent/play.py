@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 MAX_JOURNAL_BYTES = 96 << 20
 """Event lines hold every picture that was read, as base64. A longer file is read from its end."""
 TAIL_BYTES = 16 << 20
+MAX_COMPLAINT_BYTES = 400
 STOP_TIMEOUT_S = 20.0
 EXPORT_TIMEOUT_S = 120.0
 """It takes a second; more where many runs share a processor."""
@@ -50,6 +51,8 @@ class Played:
     result: ExecResult
     journal: Journal
     notes: list[str] = field(default_factory=list)
+    complaint: str = ""
+    """The end of what OpenCode said on its error output; read only where the journal is empty."""
 
 
 async def play(sandbox: Sandbox, assignment: Assignment, has_called: HasCalled) -> Played:
@@ -64,7 +67,9 @@ async def play(sandbox: Sandbox, assignment: Assignment, has_called: HasCalled) 
         result = await _run(sandbox, launch, assignment.start_timeout_s, has_called)
         await sandbox.exec(Launch(argv=settings.STOP_COMMAND, timeout_s=STOP_TIMEOUT_S))
         if result is not None:
-            return Played(result, await _read_journal(sandbox, notes), notes)
+            journal = await _read_journal(sandbox, notes)
+            complaint = "" if journal.messages or journal.errors else await _read_complaint(sandbox)
+            return Played(result, journal, notes, complaint)
         log.warning("opencode hung at its start", extra={"sandbox": sandbox.id, "attempt": attempt})
         notes.append("hung_at_start")
     return Played(ExecResult(exit_code=None, signal=9, timed_out=True), Journal(), notes)
@@ -122,7 +127,7 @@ async def _cpu_ticks(sandbox: Sandbox) -> int:
 
 async def _read_journal(sandbox: Sandbox, notes: list[str]) -> Journal:
     """From the event lines when they are whole; from an export, a second of CPU, when something may be missing."""
-    events = read_events(await _read_events(sandbox, notes))
+    events = await asyncio.to_thread(read_events, await _read_events(sandbox, notes))
     if events.ends_cleanly or not _SESSION_ID.match(events.session_id or ""):
         return events
     export = await _export(sandbox, events.session_id or "")
@@ -158,6 +163,12 @@ async def _export(sandbox: Sandbox, opencode_session_id: str) -> Journal | None:
     if not result.ok:
         return None
     try:
-        return read_export(await sandbox.read(settings.EXPORT_FILE, MAX_JOURNAL_BYTES))
+        content = await sandbox.read(settings.EXPORT_FILE, MAX_JOURNAL_BYTES)
     except (FileNotFoundError, ValueError):
         return None
+    return await asyncio.to_thread(read_export, content)
+
+
+async def _read_complaint(sandbox: Sandbox) -> str:
+    tail = Launch(argv=["tail", "-c", str(MAX_COMPLAINT_BYTES), settings.LOG_FILE])
+    return (await sandbox.exec(tail)).stdout[:MAX_COMPLAINT_BYTES].decode("utf-8", "replace").strip()

@@ -34,6 +34,7 @@ class FakeOpenCode:
 
     recording: Recording = Recording()
     result: ExecResult = ExecResult(exit_code=0)
+    log: bytes = b""
     hangs: int = 0
     """So many starts write nothing and never end."""
     is_busy: bool = False
@@ -71,4 +72,5 @@ class FakeOpenCode:
         if self.ends_late is not None:
             await self.ends_late.wait()
         sandbox.files[settings.EVENTS_FILE] = self.recording.events
+        sandbox.files[settings.LOG_FILE] = self.log
         return self.result

@@ -180,6 +180,16 @@ async def test_two_hangs_are_our_failure() -> None:
     assert (len(it.opencode.runs), it.opencode.stops) == (2, 2)
 
 
+async def test_a_start_that_fails_says_what_opencode_said() -> None:
+    broken = FakeOpenCode(result=ExecResult(exit_code=127), log=b"/bin/sh: 1: exec: opencode: not found\n")
+    async with stage(broken, NOT_CALLED) as it:
+        reply = await it.play()
+    assert reply.error is not None
+    assert reply.error.code == FailureKind.AGENT_START_FAILED
+    assert "exit code 127" in reply.error.message
+    assert "opencode: not found" in reply.error.message
+
+
 async def test_a_slow_start_that_works_is_not_taken_for_a_hang() -> None:
     slow = FakeOpenCode(recorded("normal"), is_busy=True, ends_late=asyncio.Event())
     async with stage(slow, NOT_CALLED, start_timeout_s=AT_ONCE_S) as it:
