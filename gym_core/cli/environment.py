@@ -40,21 +40,18 @@ def start_command(args: argparse.Namespace) -> int:
         checked = Selection.of(args).check()
         warn_of_literal_secrets(checked)
         ensure_toolkit(checked)
-    asyncio.run(_stay_up(checked, warmup))
+    asyncio.run(_start(checked, warmup))
     return 0
 
 
-async def _stay_up(checked: "CheckedConfig", warmup: "Warmup") -> None:
+async def _start(checked: "CheckedConfig", warmup: "Warmup") -> None:
     async with open_gym(checked, warmup=warmup) as gym:
-        with announce(gym) as state:
-            for line in started_lines(state):
-                say(line)
-            await _wait_for_end(gym)
+        await stay_up(gym)
     tell("gym: stopped")
 
 
-async def _wait_for_end(gym: OpenGym) -> None:
-    """Until Ctrl-C or SIGTERM. Raises EpisodeError when the gym ends by itself."""
+async def stay_up(gym: OpenGym) -> None:
+    """Say where the gym is, until Ctrl-C or SIGTERM. Raises EpisodeError when the gym ends by itself."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     signals = (signal.SIGINT, signal.SIGTERM)
@@ -63,7 +60,10 @@ async def _wait_for_end(gym: OpenGym) -> None:
     waiting = asyncio.create_task(stopped.wait())
     either: list[asyncio.Future[Literal[True]] | asyncio.Future[str]] = [waiting, gym.died]
     try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        with announce(gym) as state:
+            for line in started_lines(state):
+                say(line)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiting.cancel()
         for number in signals:

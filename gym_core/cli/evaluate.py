@@ -14,10 +14,10 @@ from gym_core.cli.display import Display, make_display
 from gym_core.cli.launcher import OpenGym, cool_down, open_gym, warming_up
 from gym_core.cli.prepare import ensure_prepared
 from gym_core.cli.readiness import ensure_toolkit, warn_of_literal_secrets
-from gym_core.cli.selection import Selection
+from gym_core.cli.selection import Selection, check_composed
 from gym_core.cli.summary import summary_lines
 from gym_core.cli.terminal import say, tell
-from gym_core.errors import EpisodeError, FailureKind, TransportError
+from gym_core.errors import ConfigError, EpisodeError, FailureKind, TransportError
 from gym_core.types.run import RunOptions, RunResult, RunState
 
 if TYPE_CHECKING:
@@ -62,13 +62,16 @@ def run_command(args: argparse.Namespace) -> int:
 def plan_evaluation(selection: Selection) -> Evaluation:
     """Raises ConfigError with every mistake."""
     from gym_core.config.datasets import select_datasets
-    from gym_core.config.resolve import read_run_options
+    from gym_core.config.resolve import NO_OUTPUT, read_run_options
 
-    checked = selection.check()
+    composed = selection.compose()
+    missing = [] if composed.values.get("output_jsonl_fpath") else [NO_OUTPUT]
+    try:
+        checked = check_composed(composed)
+    except ConfigError as error:
+        raise ConfigError([*error.problems, *missing]) from None
     options = read_run_options(checked.run)
-    datasets = select_datasets(
-        checked.run.environments, checked.composed, split=options.split, environment=options.environment
-    )
+    datasets = select_datasets(checked.run.environments, composed, split=options.split, environment=options.environment)
     return Evaluation(checked, options, datasets)
 
 

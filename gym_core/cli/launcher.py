@@ -3,11 +3,12 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gym_core.errors import EpisodeError
 from gym_core.types.run import RunOptions, RunProgress, RunResult
 
 if TYPE_CHECKING:
@@ -66,10 +67,16 @@ def cool_down(warmup: "Warmup") -> None:
 
 
 @asynccontextmanager
-async def open_gym(checked: "CheckedConfig", *, warmup: "Warmup | None" = None) -> AsyncIterator[OpenGym]:
+async def open_gym(checked: "CheckedConfig", *, warmup: "Warmup") -> AsyncIterator[OpenGym]:
     """All servers up and ready inside, nothing of them left after. Raises ConfigError, EpisodeError."""
     from gym_core.launch.head_client import HeadClient
     from gym_core.launch.runner import running_gym
 
-    async with running_gym(checked, warmup=warmup) as gym:
+    async with AsyncExitStack() as stack:
+        try:
+            gym = await stack.enter_async_context(running_gym(checked, warmup=warmup))
+        except ConnectionError as cause:
+            raise EpisodeError(
+                f"the servers could not be started: {cause}; see the logs in {warmup.state_dir}"
+            ) from cause
         yield OpenGym(gym.head_url, gym.token, gym.state_dir, HeadClient(gym.client), gym.died)

@@ -114,13 +114,17 @@ class Selection:
 
     def check(self) -> "CheckedConfig":
         """Raises ConfigError with every mistake."""
-        from gym_core.config.blocks import check_config
-        from gym_core.sandbox.providers import provider_class
-        from gym_core.servers.plugins import block_class
+        return check_composed(self.compose())
 
-        composed = self.compose()
-        return check_config(
-            composed,
-            block_class=lambda server: block_class(server, composed.roots),
-            provider_class=provider_class,
-        )
+
+def check_composed(composed: "Composed") -> "CheckedConfig":
+    """Raises ConfigError with every mistake."""
+    from gym_core.config.blocks import check_config
+    from gym_core.sandbox.providers import provider_class
+    from gym_core.servers.plugins import block_class
+
+    return check_config(
+        composed,
+        block_class=lambda server: block_class(server, composed.roots),
+        provider_class=provider_class,
+    )

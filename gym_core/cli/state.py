@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gym_core.cli.launcher import OpenGym
 from gym_core.errors import ConfigError
+from gym_core.launch.state import state_root
 
 USER_TOKEN_VARIABLE = "GYM_API_KEY"
 _POINTER = "head.json"
@@ -57,12 +58,6 @@ def find_head(url: str | None) -> HeadState:
         return announced
     url = url.rstrip("/")
     return announced if announced is not None and announced.url == url else HeadState(url, None)
-
-
-def state_root() -> Path:
-    """The parent of every gym's state folder."""
-    base = os.environ.get("GYM_STATE_DIR")
-    return Path(base) if base else Path(tempfile.gettempdir()) / f"gym-{os.getuid()}"
 
 
 def _read_pointer(path: Path) -> HeadState | None:

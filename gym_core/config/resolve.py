@@ -6,6 +6,8 @@ from gym_core.config.schema import RunConfig
 from gym_core.errors import ConfigError
 from gym_core.types.run import RunOptions
 
+NO_OUTPUT = "config: output_jsonl_fpath: missing; give --output PATH or ++output_jsonl_fpath=PATH"
+
 
 def read_run_config(composed: Composed) -> RunConfig:
     """Raises ConfigError with every mistake that can be seen without the servers' own classes."""
@@ -18,5 +20,5 @@ def read_run_config(composed: Composed) -> RunConfig:
 def read_run_options(config: RunConfig) -> RunOptions:
     """The options of an evaluation. Raises ConfigError when no output file is named."""
     if not config.run_values.get("output_jsonl_fpath"):
-        raise ConfigError("config: output_jsonl_fpath: missing; give --output PATH or ++output_jsonl_fpath=PATH")
+        raise ConfigError(NO_OUTPUT)
     return RunOptions.model_validate(config.run_values)

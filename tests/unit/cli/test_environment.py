@@ -1,16 +1,18 @@
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from gym_core.cli.environment import ServerRow, started_lines, status_lines
+from gym_core.cli.environment import ServerRow, started_lines, status_lines, stay_up
 from gym_core.cli.launcher import OpenGym
 from gym_core.cli.main import main
 from gym_core.cli.readiness import needs_toolkit
 from gym_core.cli.selection import Selection
 from gym_core.cli.state import announce, find_head
-from gym_core.errors import ConfigError
+from gym_core.errors import ConfigError, EpisodeError
 from gym_core.types.run import RunOptions, RunProgress, RunResult
 from tests.unit.config.house import House
 
@@ -69,6 +71,51 @@ async def test_a_pointer_that_makes_no_sense_is_no_gym(gym: OpenGym) -> None:
         (gym.state_dir.parent / "head.json").write_text(content)
         with pytest.raises(ConfigError, match="no gym was started here"):
             find_head(None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_gym_stays_up_until_it_is_told_to_stop(
+    gym: OpenGym, number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.get_running_loop().call_soon(os.kill, os.getpid(), number)
+    await stay_up(gym)
+    assert "http://127.0.0.1:11000" in capsys.readouterr().out
+    assert not (gym.state_dir / "token").exists()
+
+
+async def test_a_gym_that_ends_by_itself_is_an_error_with_the_reason(gym: OpenGym) -> None:
+    asyncio.get_running_loop().call_soon(gym.died.set_result, "the head server ended (code -9)")
+    with pytest.raises(EpisodeError, match="code -9"):
+        await stay_up(gym)
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "text"),
+    [
+        ('[{"name": "policy_model", "status": "ready", "new_field": 1}]', 0, "policy_model"),
+        ('{"not": "a list"}', 1, "does not answer like a head server"),
+    ],
+)
+async def test_the_status_comes_from_the_head_server(
+    gym: OpenGym, reply: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    requests: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(reply)}\r\nConnection: close\r\n\r\n{reply}".encode())
+        await writer.drain()
+        writer.close()
+
+    monkeypatch.setenv("GYM_API_KEY", "user-token")
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await asyncio.to_thread(main, ["env", "status", "--head", f"http://127.0.0.1:{port}"]) == code
+    captured = capsys.readouterr()
+    assert text in captured.out + captured.err
+    assert requests[0].startswith(b"GET /server_instances")
+    assert b"Bearer user-token" in requests[0]
 
 
 def test_the_status_is_a_table() -> None:

@@ -114,6 +114,17 @@ def test_an_unknown_split_is_refused_before_anything_starts(furnished: House) ->
         plan_evaluation(selection("++split=trian"))
 
 
+def test_a_missing_output_is_reported_with_all_other_mistakes(furnished: House) -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan_evaluation(Selection("puzzles", None, "vllm_model", (), (), ("++limit=0",)))
+    assert [problem.split(": ")[1] for problem in caught.value.problems] == [
+        "policy_base_url",
+        "policy_api_key",
+        "limit",
+        "output_jsonl_fpath",
+    ]
+
+
 def test_a_dry_run_says_what_would_run(evaluation: Evaluation) -> None:
     text = "\n".join(dry_run_lines(evaluation))
     assert "policy_model (model_servers/vllm_model)" in text
