@@ -1,6 +1,7 @@
 """One server in this process: from a slice and a listening socket to a running uvicorn."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -12,9 +13,13 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
+from gym_core.config.blocks import CheckedConfig
 from gym_core.config.roots import ServerType, lookup_roots
+from gym_core.errors import ConfigError
 from gym_core.http.client import HttpPool
 from gym_core.launch.logs import log_to
+from gym_core.launch.plan import RUN_TOKEN_VARIABLE, bind, cut_slice, external_urls, head_slice
+from gym_core.launch.state import default_state_dir
 from gym_core.servers.context import ServerContext, ServerSlice
 from gym_core.servers.plugins import server_class
 
@@ -44,6 +49,36 @@ def run_child(name: str, fds: Sequence[int], control: socket.socket | None) -> i
     else:
         app = server_app(ServerSlice.model_validate_json(content))
     return serve(app, listener)
+
+
+def serve_instance(checked: CheckedConfig, name: str, *, host: str | None, port: int | None) -> int:
+    """One server of a configuration, alone in this process, until SIGTERM; the others are somebody else's to start.
+
+    All of them share the token in `GYM_RUN_TOKEN`. Raises ConfigError.
+    """
+    token = os.environ.get(RUN_TOKEN_VARIABLE)
+    if not token:
+        raise ConfigError(f"serve: set {RUN_TOKEN_VARIABLE}, the one token that all servers of this gym share")
+    log_to(sys.stderr, name)
+    urls = external_urls(checked)
+    tokens = dict.fromkeys(urls, token)
+    state_dir = default_state_dir()
+    with contextlib.ExitStack() as undo:
+        block = None if name == HEAD else checked.blocks[name]
+        own_host = checked.run.head.host if name == HEAD else getattr(block, "host", None)
+        own_port = checked.run.head.port if name == HEAD else getattr(block, "port", None)
+        listener = bind(host or own_host or checked.run.launch.default_host, port or own_port or 0, name, undo)
+        if name == HEAD:
+            from gym_core.launch.head import Head
+
+            part = head_slice(
+                checked, urls, tokens, url=listener.url, state_dir=state_dir, argv=sys.argv, run_token=token
+            )
+            app = Head(part).make_app()
+        else:
+            app = server_app(cut_slice(checked, name, urls, tokens, state_dir))
+        logging.getLogger(__name__).info("serving", extra={"url": listener.url})
+        return serve(app, listener.socket)
 
 
 def server_app(part: ServerSlice) -> FastAPI:

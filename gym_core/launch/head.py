@@ -50,6 +50,7 @@ class Head:
     def __init__(self, part: HeadSlice) -> None:
         self._part = part
         self._entries = {entry.name: entry for entry in part.servers}
+        self._state_dir = Path(part.state_dir)
         self._pool = HttpPool()
         self._supervisor: Supervisor | None = None
         self._runs: dict[str, Run] = {}
@@ -86,7 +87,7 @@ class Head:
     async def _start_servers(self, control: socket.socket | None, fds: Sequence[tuple[int, int]]) -> None:
         if control is not None:
             children = Children(control, self._on_exit)
-            logs = Path(self._part.state_dir).parent
+            logs = self._state_dir.parent
             servers = [
                 Supervised(entry.name, entry.url, pair, logs / f"{entry.name}.log")
                 for entry, pair in zip(self._part.servers, fds, strict=True)
@@ -181,7 +182,7 @@ class Head:
     async def _run_one_route(self, request: Request) -> Response:
         """NeMo's `/run`: one flat row in, one flat verify row out."""
         environment = self._environment(request.path_params["name"])
-        assets = AssetStore(Path(self._part.state_dir) / "assets")
+        assets = AssetStore(self._state_dir / "assets")
         task = task_from_flat(await request.json(), taskset=environment.name, index=0)
         body = externalize(task.responses_create_params, assets)
         task = with_sampling(task.model_copy(update={"responses_create_params": body}), self._part.sampling)
@@ -189,7 +190,7 @@ class Head:
         asked = RunRequest(
             key=key, task_index=0, task=task, environment=environment.name, rollout_id=f"x{secrets.token_hex(8)}"
         )
-        storage = EpisodeStorage(assets, Path(self._part.state_dir) / "captures")
+        storage = EpisodeStorage(assets, self._state_dir / "captures")
         result = await Episode(asked, 0, self._servers(environment), storage, self._pending).run()
         verification = result.verification if isinstance(result, Completed) else Verification.failed(result.failure)
         record = RolloutRecord(
@@ -240,4 +241,5 @@ class Head:
             sampling=self._part.sampling,
             versions=self._part.versions,
             argv=self._part.argv,
+            logs_dir=self._state_dir.parent,
         )

@@ -17,6 +17,8 @@ from gym_core.config.schema import EnvironmentConfig, SamplingDefaults, ServerIn
 from gym_core.config.secrets import MASK, redact, reveal
 from gym_core.errors import ConfigError
 from gym_core.http.auth import new_token
+from gym_core.sandbox.providers.local import LocalProvider
+from gym_core.sandbox.toolkit import toolkit_dir
 from gym_core.servers.agent import AgentServerConfig
 from gym_core.servers.base import ServerConfig
 from gym_core.servers.context import Peer, ServerSlice
@@ -119,6 +121,7 @@ def cut_slice(
     server, block = checked.run.servers[name], checked.blocks[name]
     peers = {ref: Peer(url=urls[ref], token=tokens[ref]) for ref in set(_references(block.model_dump(mode="json")))}
     wanted = block.sandbox_provider if isinstance(block, ResourcesServerConfig) else None
+    sandboxes = {wanted: with_toolkit(checked.run.sandboxes[wanted])} if wanted else {}
     user_token = os.environ.get(USER_TOKEN_VARIABLE)
     return ServerSlice(
         name=name,
@@ -128,7 +131,7 @@ def cut_slice(
         run_token=tokens[name],
         user_token=user_token,
         peers=peers,
-        sandboxes={wanted: checked.run.sandboxes[wanted]} if wanted else {},
+        sandboxes=sandboxes,
         state_dir=str(state_dir / name),
         url=urls[name],
     )
@@ -159,7 +162,7 @@ def head_slice(
         sampling=checked.run.sampling,
         run_values=redact(checked.run.run_values, checked.secrets),
         config_view=redact(checked.composed.values, checked.secrets),
-        versions={"gym": version("visual-agent-gym")},
+        versions={"gym": version("visual-agent-gym"), "toolkit": toolkit_dir().name},
         argv=[MASK if any(s in word for s in checked.secrets) else word for word in argv],
     )
 
@@ -206,8 +209,25 @@ def _identity(checked: CheckedConfig, environment: EnvironmentConfig) -> JsonObj
         "gym": version("visual-agent-gym"),
         "sampling": checked.run.sampling.model_dump(exclude_none=True),
         "servers": blocks,
-        "sandboxes": {name: sorted(checked.run.sandboxes[name]) for name in sorted(providers)},
+        "sandboxes": {name: _content_of(checked.run.sandboxes[name]) for name in sorted(providers)},
     }
+
+
+def with_toolkit(sandbox: JsonObject) -> JsonObject:
+    """A sandbox block whose embedded provider knows the toolkit of this machine, unless it names one."""
+    local = sandbox.get(LocalProvider.name)
+    if LocalProvider.name not in sandbox or (local and local.get("toolkit")):
+        return sandbox
+    return {**sandbox, LocalProvider.name: {**(local or {}), "toolkit": str(toolkit_dir())}}
+
+
+def _content_of(sandbox: JsonObject) -> JsonObject:
+    """What runs inside: the provider, and for the embedded one the toolkit, whose folder is named by its content."""
+    providers: JsonObject = {}
+    for name, settings in with_toolkit(sandbox).items():
+        toolkit = settings.get("toolkit") if isinstance(settings, dict) else None
+        providers[name] = {"toolkit": Path(toolkit).name} if toolkit else {}
+    return providers
 
 
 def identity_hash(identity: JsonObject) -> str:
@@ -252,6 +272,20 @@ def _listen(checked: CheckedConfig, server: ServerInstance, undo: contextlib.Exi
         host = _own_address()
     listener = bind(host, block.port or 0, server.path, undo)
     return Listener(listener.socket, block.url) if block.url else listener
+
+
+def external_urls(checked: CheckedConfig) -> dict[str, str]:
+    """Where servers are that somebody else starts (containers). Raises ConfigError naming those that do not say."""
+    urls, problems = {}, []
+    for name, server in checked.run.servers.items():
+        block = checked.blocks[name]
+        if not isinstance(block, ServerConfig) or not (block.url or (block.host and block.port)):
+            problems.append(f"config: {server.path}: served alone, a server needs `url`, or `host` and `port`")
+        else:
+            urls[name] = block.url or f"http://{block.host}:{block.port}"
+    if problems:
+        raise ConfigError(problems)
+    return urls
 
 
 def bind(host: str, port: int, what: str, undo: contextlib.ExitStack) -> Listener:

@@ -2,11 +2,9 @@
 
 import asyncio
 import os
-import secrets
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,6 +17,7 @@ from gym_core.http.client import HttpPool, ServiceClient
 from gym_core.launch.child import HEAD
 from gym_core.launch.children import ChildExit, Children, start_nursery
 from gym_core.launch.plan import LaunchPlan, plan_launch
+from gym_core.launch.state import default_state_dir
 from gym_core.launch.supervisor import READY_POLL_S, READY_TIMEOUT_S, log_tail
 from gym_core.types.wire import Wire
 
@@ -134,10 +133,3 @@ def _wait_for_end(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def default_state_dir() -> Path:
-    """A fresh folder for one gym's logs and state: `GYM_STATE_DIR`, else under the temporary folder."""
-    base = os.environ.get("GYM_STATE_DIR")
-    root = Path(base) if base else Path(tempfile.gettempdir()) / f"gym-{os.getuid()}"
-    return root / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}-{secrets.token_hex(3)}"

@@ -40,6 +40,7 @@ class RunSetting:
     sampling: SamplingDefaults
     versions: dict[str, str]
     argv: list[str]
+    logs_dir: Path
 
 
 @dataclass
@@ -117,7 +118,8 @@ class Run:
         )
 
     def result(self) -> RunResult:
-        return RunResult(progress=self.progress(), metrics=self._metrics, files=self.files.named())
+        files = {**self.files.named(), "logs": str(self.setting.logs_dir)}
+        return RunResult(progress=self.progress(), metrics=self._metrics, files=files)
 
     async def watch(self) -> AsyncIterator[RunProgress]:
         """Snapshots while it runs, the last one after its end. Each costs O(finished rollouts)."""

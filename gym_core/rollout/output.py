@@ -69,12 +69,8 @@ class OutputFiles:
     def captures(self) -> Path:
         return self._beside("_captures")
 
-    @property
-    def logs(self) -> Path:
-        return self._beside("_logs")
-
     def named(self) -> dict[str, str]:
-        names = ("rollouts", "inputs", "failures", "metrics", "manifest", "assets", "captures", "logs")
+        names = ("rollouts", "inputs", "failures", "metrics", "manifest", "assets", "captures")
         return {name: str(getattr(self, name)) for name in names}
 
 
