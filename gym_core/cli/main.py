@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 from gym_core.cli.selection import add_run_flags, add_selectors
-from gym_core.cli.terminal import tell
+from gym_core.cli.terminal import printable, tell
 from gym_core.errors import ConfigError, EpisodeError
 
 DONE, FAILED, USAGE, CANCELLED = 0, 1, 2, 130
@@ -28,11 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else USAGE
     except ConfigError as error:
-        for problem in error.problems:
-            tell(problem)
+        _tell_lines(error.problems)
         return USAGE
     except EpisodeError as error:
-        tell(f"gym: {error}")
+        _tell_lines([f"gym: {error}"])
         return FAILED
     except KeyboardInterrupt:
         tell("gym: cancelled")
@@ -40,6 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; Python would complain about it at exit
         return FAILED
+
+
+def _tell_lines(messages: Sequence[str]) -> None:
+    """Messages may end in lines of a server's log, or quote a file."""
+    for message in messages:
+        for line in message.splitlines():
+            tell(printable(line, max_characters=2000))
 
 
 def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:

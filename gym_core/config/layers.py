@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym_core.config.documents import Document, read_document
-from gym_core.config.overrides import Override, check_override
+from gym_core.config.overrides import Override, check_override, list_on_the_way, replaced
 from gym_core.config.roots import TYPE_ALIASES, TYPE_WORDS, Roots, find_config
 from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject
@@ -97,11 +97,21 @@ class Merged:
         if problem is not None:
             self.problems.append(problem)
             return
-        value = change.value
-        for name in reversed(change.path):
+        value, path = change.value, change.path
+        into_list = list_on_the_way(change, self.values)
+        if into_list is not None:
+            path = into_list
+            value = replaced(self._at(path), change.path[len(path) :], value)
+        for name in reversed(path):
             value = {name: value}
         if isinstance(value, dict):
             self.add_layer(_normalised(Layer(COMMAND_LINE, value, {})))
+
+    def _at(self, path: tuple[str, ...]) -> object:
+        here: object = self.values
+        for name in path:
+            here = here[name] if isinstance(here, dict) else None
+        return here
 
     def _merge(self, into: JsonObject, values: JsonObject, above: str, layer: Layer) -> None:
         for key, value in values.items():

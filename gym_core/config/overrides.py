@@ -65,20 +65,48 @@ def check_override(override: Override, values: Mapping[str, object]) -> str | No
     here: object = values
     for depth, name in enumerate(override.path):
         above = ".".join(override.path[:depth])
-        if not isinstance(here, dict):
-            if here is None and override.kind is not OverrideKind.REPLACE:
-                return None
-            shape = "a list; replace it whole" if isinstance(here, list) else "a single value, with nothing under it"
-            return f"config: {override.dotted}: {above!r} is {shape}"
-        if name not in here:
-            if override.kind is not OverrideKind.REPLACE:
-                return None
-            near = hint(name, [key for key in here if isinstance(key, str)])
-            return f"config: {override.dotted}: does not exist, and key=value only replaces; use ++ to add it{near}"
-        here = here[name]
+        if isinstance(here, list):
+            if not (name.isdecimal() and int(name) < len(here)):
+                return (
+                    f"config: {override.dotted}: {above!r} is a list of {len(here)}; give an index, or replace it whole"
+                )
+            here = here[int(name)]
+        elif isinstance(here, dict):
+            if name not in here:
+                return None if override.kind is not OverrideKind.REPLACE else _absent(override, hint(name, here))
+            here = here[name]
+        elif here is None and override.kind is not OverrideKind.REPLACE:
+            return None
+        else:
+            return f"config: {override.dotted}: {above!r} is a single value, with nothing under it"
     if override.kind is OverrideKind.ADD:
         return f"config: {override.dotted}: exists, and +key=value only adds; use ++ to replace it"
     return None
+
+
+def list_on_the_way(override: Override, values: Mapping[str, object]) -> tuple[str, ...] | None:
+    """The path of the first list that the override goes into, or None."""
+    here: object = values
+    for depth, name in enumerate(override.path):
+        if isinstance(here, list):
+            return override.path[:depth]
+        here = here.get(name) if isinstance(here, dict) else None
+    return None
+
+
+def replaced(value: object, path: Sequence[str], new: object) -> object:
+    """A copy of a value with `new` at a path inside it; mappings on the way are made where there are none."""
+    if not path:
+        return new
+    name, rest = path[0], path[1:]
+    if isinstance(value, list):
+        return [replaced(item, rest, new) if index == int(name) else item for index, item in enumerate(value)]
+    inside = value if isinstance(value, dict) else {}
+    return {**inside, name: replaced(inside.get(name), rest, new)}
+
+
+def _absent(override: Override, near: str) -> str:
+    return f"config: {override.dotted}: does not exist, and key=value only replaces; use ++ to add it{near}"
 
 
 def _normalised(path: tuple[str, ...]) -> tuple[str, ...]:

@@ -87,6 +87,7 @@ def test_env_yaml_comes_after_files_and_before_overrides(house: House) -> None:
         ("++new.deep.er=2", {"a": {"x": 1, "list": [1]}, "new": {"deep": {"er": 2}}}),
         ("++a={y: 3}", {"a": {"x": 1, "list": [1], "y": 3}}),
         ("a=null", {"a": None}),
+        ("++a.list.0=2", {"a": {"x": 1, "list": [2]}}),
     ],
 )
 def test_overrides_apply(house: House, override: str, values: dict[str, object]) -> None:
@@ -100,7 +101,9 @@ def test_overrides_apply(house: House, override: str, values: dict[str, object])
         ("a.timeout=2", "does not exist.*did you mean 'timeout_s'"),
         ("+a.timeout_s=2", "exists, and .key=value only adds"),
         ("++a.timeout_s.deep=2", "'a.timeout_s' is a single value"),
-        ("++a.list.0=2", "'a.list' is a list; replace it whole"),
+        ("++a.list.1=2", "'a.list' is a list of 1; give an index, or replace it whole"),
+        ("++a.list.x=2", "'a.list' is a list of 1; give an index, or replace it whole"),
+        ("++a.list.0.deep=2", "'a.list.0' is a single value"),
         ("b=2", "does not exist"),
     ],
 )
@@ -108,6 +111,13 @@ def test_overrides_that_do_not_fit_are_refused(house: House, override: str, mess
     house.write("main.yaml", "a: {timeout_s: 1, list: [1]}\n")
     with pytest.raises(ConfigError, match=message):
         house.compose(override)
+
+
+def test_an_override_reaches_into_a_list_of_mappings(house: House) -> None:
+    house.write("main.yaml", "e: {datasets: [{name: a, args: {seed: 0}}, {name: b}]}\n")
+    composed = house.compose("e.datasets.0.args.seed=5", "++e.datasets.1.args.seed=6")
+    assert composed.values["e"]["datasets"] == [{"name": "a", "args": {"seed": 5}}, {"name": "b", "args": {"seed": 6}}]
+    assert str(composed.origin["e.datasets"]) == "command line"
 
 
 def test_more_files_can_be_named_by_override(house: House) -> None:
