@@ -1,0 +1,176 @@
+"""The base of a model server: capture sessions, the proxied calls, and a look at the endpoint behind it.
+
+Kinds of model servers subclass it and say how their endpoint is named (`endpoint_settings`); all of them can be a
+policy or a judge.
+"""
+
+import logging
+from typing import TypeVar
+
+import msgspec
+from fastapi import FastAPI
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gym_core.http.app import add_route, first_mistakes
+from gym_core.http.auth import Authenticate, Principal, Role
+from gym_core.http.upstream import Upstream, UpstreamLimits
+from gym_core.servers.base import Server
+from gym_core.servers.context import ServerContext
+from gym_core.servers.model_answer import Answer
+from gym_core.servers.model_check import EndpointProbe
+from gym_core.servers.model_clock import Clock, SystemClock
+from gym_core.servers.model_config import EndpointSettings, ModelServerConfig
+from gym_core.servers.model_dialect import chat_body, responses_reply
+from gym_core.servers.model_endpoint import EndpointFault, EndpointPool, Progress
+from gym_core.servers.model_messages import only_hash, read_message
+from gym_core.servers.model_proxy import ChatProxy, ClientLeft, until_client_leaves
+from gym_core.servers.model_refusal import Refusal, bad_request
+from gym_core.servers.model_request import Shape, parse, shape
+from gym_core.servers.model_session import ModelSessions
+from gym_core.types.model_call import EndpointReport
+from gym_core.types.responses import ResponsesBody
+from gym_core.types.session import CaptureSessionReply, CaptureSessionRequest, CaptureSummary
+
+log = logging.getLogger(__name__)
+
+CHAT_PATH = "/v1/chat/completions"
+SESSION_PATHS = frozenset({CHAT_PATH, "/v1/responses", "/v1/models"})
+"""All that a session's key is good for."""
+DEFAULT_CONTEXT_TOKENS = 262_144
+
+ModelConfigT = TypeVar("ModelConfigT", bound=ModelServerConfig)
+
+
+class ModelServer(Server[ModelConfigT]):
+    """Subclasses set `config_type` and write `endpoint_settings`."""
+
+    clock: Clock = SystemClock()
+
+    def __init__(self, config: ModelConfigT, context: ServerContext) -> None:
+        super().__init__(config, context)
+        self.sessions = ModelSessions(context.state_dir, config.session_limits, self.clock)
+        limits = UpstreamLimits(config.connect_timeout_s, config.idle_timeout_s, config.request_timeout_s)
+        settings = self.endpoint_settings()
+        upstream = Upstream(context.pool, limits)
+        self._probe = EndpointProbe(upstream, settings)
+        self._pool = EndpointPool(
+            settings, upstream, retry=config.retries, clock=self.clock, max_concurrent=config.max_concurrent_requests
+        )
+        self._shape = Shape(
+            settings.model, config.max_output_tokens, config.sampling_overrides, settings.fixed | config.extra_body
+        )
+        self._proxy = ChatProxy(
+            self._pool,
+            self.sessions,
+            self._shape,
+            alias=config.model_alias,
+            max_body_bytes=config.max_body_bytes,
+            clock=self.clock,
+        )
+        self._context_tokens = config.context_tokens
+
+    def endpoint_settings(self) -> EndpointSettings:
+        raise NotImplementedError(f"{type(self).__name__} has no endpoint: write `endpoint_settings`")
+
+    def authenticate(self) -> Authenticate:
+        services = super().authenticate()
+
+        def authenticate(token: str, path: str) -> Principal | None:
+            session_id = self.sessions.id_of_key(token)
+            if session_id is not None:
+                return Principal(Role.SESSION, session_id) if path in SESSION_PATHS else None
+            caller = services(token, path)
+            if caller and caller.role is not Role.RUN and path not in SESSION_PATHS:
+                return None
+            return caller
+
+        return authenticate
+
+    async def close(self) -> None:
+        await self.sessions.close_all()
+
+    def add_routes(self, app: FastAPI) -> None:
+        # A bare ASGI app as the endpoint: neither FastAPI nor a request object touches the bodies of this path.
+        app.router.routes.append(Route(CHAT_PATH, self._proxy, methods=["POST"]))
+        app.add_api_route("/v1/responses", self._responses_route, methods=["POST"], response_model=None)
+        app.add_api_route("/v1/models", self._models_route, methods=["GET"], response_model=None)
+        add_route(
+            app, "POST", "/v1/capture_sessions", self.open_session,
+            body=CaptureSessionRequest, reply=CaptureSessionReply,
+        )  # fmt: skip
+        add_route(app, "GET", "/v1/capture_sessions/{session_id}", self.read_session, reply=CaptureSummary)
+        add_route(app, "DELETE", "/v1/capture_sessions/{session_id}", self.close_session, reply=CaptureSummary)
+        add_route(app, "POST", "/v1/check", self.check, reply=EndpointReport)
+
+    async def open_session(self, request: CaptureSessionRequest) -> CaptureSessionReply:
+        """The session's key; asked again, the same one. Raises SessionError, ValueError."""
+        context_tokens = await self.context_tokens()
+        session = self.sessions.open(request)
+        return CaptureSessionReply(
+            session_id=session.id,
+            api_key=session.key,
+            context_tokens=context_tokens,
+            max_output_tokens=min(self.config.max_output_tokens, context_tokens),
+        )
+
+    async def read_session(self, session_id: str) -> CaptureSummary:
+        return self.sessions.summary(session_id)
+
+    async def close_session(self, session_id: str) -> CaptureSummary:
+        return await self.sessions.close(session_id)
+
+    async def check(self) -> EndpointReport:
+        """One real completion with a picture. Takes up to `CHECK_TIMEOUT_S` a try; never raises."""
+        return await self._probe.report()
+
+    async def context_tokens(self) -> int:
+        """From config, else what the endpoint says, else the default. Asked once."""
+        if self._context_tokens is None:
+            self._context_tokens = await self._probe.context_tokens() or DEFAULT_CONTEXT_TOKENS
+        return self._context_tokens
+
+    async def _models_route(self, _: Request) -> Response:
+        model = {"id": self.config.model_alias, "object": "model", "created": 0, "owned_by": "gym"}
+        context = {"max_model_len": self._context_tokens} if self._context_tokens else {}
+        return JSONResponse({"object": "list", "data": [model | context]})
+
+    async def _responses_route(self, request: Request) -> Response:
+        """The Responses dialect, not streamed."""
+        caller: Principal = request.state.principal
+        try:
+            body = msgspec.json.encode(chat_body(_read_responses_body(await request.body())))
+            answer = await until_client_leaves(request.receive, self._answer(caller, body))
+        except Refusal as refusal:
+            return Response(refusal.body(), status_code=refusal.status, media_type="application/json")
+        except ClientLeft:
+            return Response(status_code=499)
+        return Response(
+            responses_reply(answer, self.config.model_alias).model_dump_json(), media_type="application/json"
+        )
+
+    async def _answer(self, caller: Principal, body: bytes) -> Answer:
+        """Raises Refusal."""
+        if caller.session_id is not None:
+            _, answer = await self._proxy.complete(self.sessions.find(caller.session_id), body)
+            return answer
+        envelope, _ = parse(body)
+        for raw in envelope.messages:
+            read_message(bytes(raw), {}, only_hash)
+        try:
+            return await self._pool.complete(
+                shape(envelope, envelope.messages, self._shape, {}), affinity=0, progress=Progress()
+            )
+        except EndpointFault as fault:
+            raise Refusal(fault.status or 502, "model_unavailable", str(fault)) from fault
+
+
+def _read_responses_body(content: bytes) -> ResponsesBody:
+    try:
+        return ResponsesBody.model_validate_json(content)
+    except ValidationError as error:
+        raise bad_request(f"not a Responses body: {first_mistakes(error)}") from error
+    except ValueError as error:
+        raise bad_request(str(error)[:300]) from error

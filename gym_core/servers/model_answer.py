@@ -1,0 +1,286 @@
+"""An endpoint's answer: read whole from a stream or an object, judged complete or broken, and told to a harness.
+
+Strangers' bytes: unknown fields are ignored, and whatever is missing makes the answer broken rather than guessed.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from gym_core.capture.recorder import CallTokens
+from gym_core.servers.model_messages import IssuedCall
+from gym_core.types.model_call import CallAnswer, CalledTool
+from gym_core.types.wire import JsonObject
+
+DONE = b"[DONE]"
+LEAK_MARKS = (b"{'type': 'text'", b"{'type': 'image", b"{'type': 'input_text'")
+"""A content part printed by Python. JSON has no single quotes, so it is a chat template's doing, or quotes one."""
+
+
+class BrokenAnswer(Exception):
+    """What came is not a whole answer; asking again may help."""
+
+
+class _FunctionDelta(msgspec.Struct, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _CallDelta(msgspec.Struct, gc=False):
+    index: int = 0
+    id: str | None = None
+    function: _FunctionDelta | None = None
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_CallDelta] | None = None
+
+
+class _Logprob(msgspec.Struct, gc=False):
+    logprob: float
+
+
+class _Logprobs(msgspec.Struct, gc=False):
+    content: list[_Logprob] | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int = 0
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    finish_reason: str | None = None
+    token_ids: list[int] | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    id: str = ""
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    prompt_token_ids: list[int] | None = None
+    error: msgspec.Raw = msgspec.Raw(b"")
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+
+
+@dataclass(frozen=True)
+class Answer:
+    id: str
+    content: str
+    reasoning: str
+    reasoning_field: Literal["reasoning", "reasoning_content"]
+    """As the endpoint names it."""
+    calls: tuple[IssuedCall, ...]
+    finish_reason: str
+    input_tokens: int
+    output_tokens: int
+    has_usage: bool
+    tokens: CallTokens | None
+    notes: tuple[str, ...]
+
+    def with_own_ids(self, taken: Iterable[str]) -> "Answer":
+        """Each tool call under an id that no other call of the session has; the endpoint's own where it is free."""
+        used = set(taken)
+        calls = []
+        for call in self.calls:
+            own = call.id if call.id and len(call.id) <= 128 and call.id not in used else f"call_{uuid.uuid4().hex}"
+            used.add(own)
+            calls.append(replace(call, id=own))
+        return replace(self, calls=tuple(calls))
+
+    def for_record(self) -> CallAnswer:
+        return CallAnswer(
+            content=self.content,
+            reasoning=self.reasoning,
+            tool_calls=[CalledTool(id=call.id, name=call.name, arguments=call.arguments) for call in self.calls],
+            finish_reason=self.finish_reason,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+        )
+
+
+@dataclass
+class _Gathered:
+    id: str = ""
+    content: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    reasoning_field: Literal["reasoning", "reasoning_content"] = "reasoning_content"
+    calls: dict[int, list[str]] = field(default_factory=dict)
+    """Index to [id, name, pieces of arguments...]."""
+    finish_reason: str | None = None
+    usage: _Usage | None = None
+    prompt_ids: list[int] | None = None
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, chunk: _Chunk) -> None:
+        if bytes(chunk.error) not in (b"", b"null"):
+            raise BrokenAnswer(f"error within the stream: {bytes(chunk.error)[:300].decode('utf-8', 'replace')}")
+        self.id = self.id or chunk.id
+        self.usage = chunk.usage or self.usage
+        if chunk.prompt_token_ids is not None:
+            self.prompt_ids = chunk.prompt_token_ids
+        for choice in chunk.choices:
+            if choice.index == 0:
+                self._add_choice(choice)
+
+    def _add_choice(self, choice: _Choice) -> None:
+        self.finish_reason = choice.finish_reason or self.finish_reason
+        self.ids += choice.token_ids or ()
+        if choice.logprobs and choice.logprobs.content:
+            self.logprobs += [entry.logprob for entry in choice.logprobs.content]
+        said = choice.delta or choice.message
+        if said is None:
+            return
+        if said.content or said.refusal:
+            self.content.append(said.content or said.refusal or "")
+        if said.reasoning_content:
+            self.reasoning.append(said.reasoning_content)
+        elif said.reasoning:
+            self.reasoning_field = "reasoning"
+            self.reasoning.append(said.reasoning)
+        for position, call in enumerate(said.tool_calls or ()):
+            # Objects carry no index: there the position counts.
+            self._add_call(call, call.index if choice.delta else position)
+
+    def _add_call(self, call: _CallDelta, index: int) -> None:
+        found = self.calls.setdefault(index, ["", ""])
+        found[0] = found[0] or call.id or ""
+        if call.function:
+            found[1] = found[1] or call.function.name or ""
+            found.append(call.function.arguments or "")
+
+    def finish(self) -> Answer:
+        if not self.finish_reason:
+            raise BrokenAnswer("the answer ended without a finish reason")
+        calls = tuple(
+            IssuedCall(id_, name, "".join(pieces)) for _, (id_, name, *pieces) in sorted(self.calls.items()) if name
+        )
+        if self.finish_reason == "tool_calls" and not calls:
+            self.notes.append("malformed_tool_call")
+        usage = self.usage or _Usage()
+        return Answer(
+            id=self.id or f"chatcmpl-{uuid.uuid4().hex}",
+            content="".join(self.content),
+            reasoning="".join(self.reasoning),
+            reasoning_field=self.reasoning_field,
+            calls=calls,
+            finish_reason=self.finish_reason,
+            input_tokens=usage.prompt_tokens,
+            output_tokens=usage.completion_tokens,
+            has_usage=self.usage is not None,
+            tokens=self._tokens(),
+            notes=tuple(self.notes),
+        )
+
+    def _tokens(self) -> CallTokens | None:
+        """None unless every sampled token is there: as many ids as the endpoint counted, and as log-probabilities."""
+        if self.prompt_ids is None and not self.ids:
+            return None
+        counted = self.usage.completion_tokens if self.usage else len(self.ids)
+        n_logprobs = len(self.logprobs)
+        if not self.prompt_ids or len(self.ids) != counted or n_logprobs not in (0, len(self.ids)):
+            self.notes.append("token_ids_incomplete")
+            return None
+        return CallTokens(
+            np.array(self.prompt_ids, np.int32),
+            np.array(self.ids, np.int32),
+            np.array(self.logprobs, np.float32) if n_logprobs else None,
+        )
+
+
+def read_stream(raw: bytes) -> Answer:
+    """A whole event stream. Raises BrokenAnswer."""
+    gathered = _Gathered()
+    is_done = False
+    for data in _data_lines(raw):
+        if data == DONE:
+            is_done = True
+            break
+        gathered.add(_decode(data))
+    if not is_done:
+        gathered.notes.append("no_done")
+    return gathered.finish()
+
+
+def read_object(raw: bytes) -> Answer:
+    """A whole `chat.completion` object. Raises BrokenAnswer."""
+    gathered = _Gathered()
+    gathered.add(_decode(raw))
+    return gathered.finish()
+
+
+def _decode(data: bytes) -> _Chunk:
+    try:
+        return _CHUNK.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BrokenAnswer(f"not a completion: {str(error)[:200]}") from error
+
+
+def _data_lines(raw: bytes) -> Iterator[bytes]:
+    for line in raw.split(b"\n"):
+        if line.startswith(b"data:"):
+            yield line[5:].strip()
+
+
+def quotes_list_content(text: bytes) -> bool:
+    return any(mark in text for mark in LEAK_MARKS)
+
+
+def as_object(answer: Answer, model: str, created: int) -> JsonObject:
+    """A `chat.completion` for a client that did not ask for a stream."""
+    message: JsonObject = {"role": "assistant", "content": answer.content or (None if answer.calls else "")}
+    if answer.reasoning:
+        message[answer.reasoning_field] = answer.reasoning
+    if answer.calls:
+        message["tool_calls"] = [_call_object(call) for call in answer.calls]
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": answer.finish_reason}
+    return _head(answer, model, created, "chat.completion") | {"choices": [choice], "usage": _usage(answer)}
+
+
+def as_events(answer: Answer, model: str, created: int, *, wants_usage: bool) -> bytes:
+    """The same as a stream, in as few events as a harness can tell apart."""
+    head = _head(answer, model, created, "chat.completion.chunk")
+    deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
+    if answer.reasoning:
+        deltas.append({answer.reasoning_field: answer.reasoning})
+    if answer.content:
+        deltas.append({"content": answer.content})
+    deltas += [{"tool_calls": [{"index": position} | _call_object(call)]} for position, call in enumerate(answer.calls)]
+    choices: list[JsonObject] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": answer.finish_reason})
+    chunks = [head | {"choices": [choice]} for choice in choices]
+    if wants_usage:
+        chunks.append(head | {"choices": [], "usage": _usage(answer)})
+    return b"".join(b"data: " + msgspec.json.encode(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+
+
+def _head(answer: Answer, model: str, created: int, kind: str) -> JsonObject:
+    return {"id": answer.id, "object": kind, "created": created, "model": model}
+
+
+def _call_object(call: IssuedCall) -> JsonObject:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _usage(answer: Answer) -> JsonObject:
+    return {
+        "prompt_tokens": answer.input_tokens,
+        "completion_tokens": answer.output_tokens,
+        "total_tokens": answer.input_tokens + answer.output_tokens,
+    }

@@ -1,0 +1,88 @@
+"""What every kind of model server can be told. Kinds add how their endpoint is named and what it is asked for."""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from gym_core.servers.base import ServerConfig
+from gym_core.types.wire import JsonObject, Wire
+
+MODEL_ALIAS = "policy"
+"""A neutral name: harnesses choose prompts by parts of a model's name."""
+
+
+class SessionLimits(Wire):
+    """Of one session: code in its sandbox is the one who asks."""
+
+    calls_in_flight: int = Field(default=8, gt=0)
+    calls_per_minute: int = Field(default=600, gt=0)
+    calls: int = Field(default=5000, gt=0)
+    request_bytes: int = Field(default=32 << 30, gt=0)
+    """Over all requests. A conversation is sent again with every call, pictures included."""
+    output_tokens: int = Field(default=4_000_000, gt=0)
+
+
+class RetryConfig(Wire):
+    """Of endpoint faults, within one call."""
+
+    max_attempts: int = Field(default=8, gt=0)
+    first_pause_s: float = Field(default=0.5, ge=0)
+    """Doubled after each attempt."""
+    max_pause_s: float = Field(default=30.0, ge=0)
+    """Also the most of a `Retry-After` that is waited."""
+    patience_s: float = Field(default=600.0, ge=0)
+    """No attempt starts later than this after the call came."""
+
+
+class ModelServerConfig(ServerConfig):
+    model_alias: str = MODEL_ALIAS
+    """The name by which clients know the model."""
+    context_tokens: int | None = Field(default=None, gt=0)
+    """None asks the endpoint, and takes 262144 where it does not say."""
+    max_output_tokens: int = Field(default=32768, gt=0)
+    """The most that one call may generate."""
+    connect_timeout_s: float = Field(default=10.0, gt=0)
+    idle_timeout_s: float = Field(default=300.0, gt=0)
+    """Longest silence of the endpoint: before its first byte and between two."""
+    request_timeout_s: float = Field(default=1800.0, gt=0)
+    """Of one attempt as a whole."""
+    max_concurrent_requests: int = Field(default=512, gt=0)
+    """Towards the endpoint; more wait."""
+    max_body_bytes: int = Field(default=64 << 20, gt=0)
+    retry: RetryConfig = RetryConfig()
+    session_limits: SessionLimits = SessionLimits()
+    sampling_overrides: JsonObject = {}
+    """Sampling fields that hold whatever a client asks."""
+    extra_body: JsonObject = {}
+    """Further fields of every request to the endpoint."""
+
+    @property
+    def retries(self) -> RetryConfig:
+        return self.retry
+
+    @model_validator(mode="after")
+    def _leaves_room(self) -> Self:
+        if self.context_tokens is not None and self.max_output_tokens >= self.context_tokens:
+            raise ValueError(
+                f"max_output_tokens {self.max_output_tokens} is not < context_tokens {self.context_tokens}"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class EndpointSettings:
+    """How one kind of server speaks to its endpoint."""
+
+    base_urls: tuple[str, ...]
+    """Each ends where `/chat/completions` is added."""
+    model: str
+    headers: dict[str, str] = field(default_factory=dict)
+    fixed: JsonObject = field(default_factory=dict)
+    """Fields of every request that this kind of server adds; `extra_body` wins over them."""
+    wanted: JsonObject = field(default_factory=dict)
+    """Fields asked for in a session's calls, such as log-probabilities."""
+    wants_strictly: bool = False
+    """Whether an endpoint that refuses `wanted` is an error, rather than asked without."""
+    streams: bool = True
+    """Whether a session's calls are streamed from the endpoint, so that silence is noticed early."""

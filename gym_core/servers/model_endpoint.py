@@ -1,0 +1,260 @@
+"""The endpoints of one model: where a call goes, what is tried again, and what was learned of how to ask.
+
+One layer owns the retries of a call, and it is this one. Nothing that a client has begun to see is tried again.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gym_core.errors import FailureKind
+from gym_core.http.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamTrouble
+from gym_core.servers.model_answer import Answer, BrokenAnswer, read_object, read_stream
+from gym_core.servers.model_clock import Clock
+from gym_core.servers.model_config import EndpointSettings, RetryConfig
+from gym_core.servers.model_refusal import Refusal, context_exceeded
+from gym_core.servers.model_rejections import (
+    named_fields,
+    read_context_refusal,
+    read_output_cap,
+    wants_completion_tokens,
+)
+from gym_core.servers.model_request import ShapedBody
+
+log = logging.getLogger(__name__)
+
+MAX_ANSWER_BYTES = 256 << 20
+MAX_ERROR_BYTES = 64 << 10
+MAX_ADAPTATIONS = 5
+"""Times that one call is asked differently because the endpoint said how."""
+_OFF_LOOP_BYTES = 1 << 20
+"""An answer larger than this is decoded in a thread."""
+_TRANSIENT = frozenset({408, 409, 425, 429})
+
+ResultT = TypeVar("ResultT")
+
+
+class EndpointFault(Exception):
+    """One attempt failed by the endpoint's doing. `status` None means that no answer came."""
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+        self.is_transient = status is None or status in _TRANSIENT or status >= 500
+
+
+@dataclass
+class Progress:
+    """What is known of a call so far; true also when it is cut off."""
+
+    attempts: int = 0
+    faults: int = 0
+    status: int | None = None
+    queued_s: float = 0.0
+    first_byte_s: float | None = None
+    last_byte_at: float | None = None
+    """Monotonic; None while nothing is being waited for."""
+    last_fault: str | None = None
+    notes: list[str] = field(default_factory=list)
+    sent: ShapedBody | None = None
+    """As the last attempt sent it."""
+
+
+@dataclass
+class Endpoint:
+    url: str
+    refused: set[str] = field(default_factory=set)
+    """Fields of ours that it does not take."""
+    accepted: bool = False
+    """Whether it has answered a body with every wanted field."""
+    token_field: str | None = None
+    output_cap: int | None = None
+
+
+class EndpointPool:
+    """All endpoints of one model. A call stays with the one its session went to first, until that one fails."""
+
+    def __init__(
+        self, settings: EndpointSettings, upstream: Upstream, *, retry: RetryConfig, clock: Clock, max_concurrent: int
+    ) -> None:
+        self.settings = settings
+        self.endpoints = [Endpoint(url.rstrip("/")) for url in settings.base_urls]
+        self._upstream = upstream
+        self._retry = retry
+        self._clock = clock
+        self._slots = asyncio.Semaphore(max_concurrent)
+        self._headers = {"Content-Type": "application/json", **settings.headers}
+
+    async def complete(self, body: ShapedBody, *, affinity: int, progress: Progress) -> Answer:
+        """A whole answer. Raises Refusal, EndpointFault once it is final."""
+
+        async def gather(reply: UpstreamReply) -> Answer:
+            return await self._gather(reply, progress)
+
+        return await self.ask(body, gather, affinity=affinity, progress=progress)
+
+    async def ask(
+        self,
+        body: ShapedBody,
+        consume: Callable[[UpstreamReply], Awaitable[ResultT]],
+        *,
+        affinity: int,
+        progress: Progress,
+    ) -> ResultT:
+        """What `consume` makes of a 200. Whatever it raises but EndpointFault ends the call."""
+        deadline = self._clock.monotonic() + self._retry.patience_s
+        adaptations = 0
+        question = _Question(body)
+        while True:
+            endpoint = self.endpoints[(affinity + progress.faults) % len(self.endpoints)]
+            try:
+                return await self._attempt(endpoint, question, consume, progress)
+            except _AskAgain as again:
+                adaptations += 1
+                if adaptations > MAX_ADAPTATIONS:
+                    raise EndpointFault("the endpoint keeps refusing how it is asked", status=400) from again
+                question = again.question
+            except EndpointFault as fault:
+                progress.faults += 1
+                progress.last_fault = str(fault)[:500]
+                pause_s = self._pause(progress.faults, fault.retry_after)
+                is_last = progress.faults >= self._retry.max_attempts or self._clock.monotonic() + pause_s > deadline
+                if is_last or not fault.is_transient:
+                    raise
+                log.warning("endpoint fault", extra={"attempt": progress.attempts, "fault": str(fault)[:200]})
+                await self._clock.sleep(pause_s)
+
+    def _pause(self, faults: int, retry_after: str | None) -> float:
+        retry = self._retry
+        pause_s = min(retry.first_pause_s * 2.0 ** (faults - 1), retry.max_pause_s) * random.uniform(0.75, 1.25)
+        try:
+            wanted_s = float(retry_after or 0)
+        except ValueError:  # a date: rare, and our own pause will do
+            wanted_s = 0.0
+        return max(pause_s, min(wanted_s, retry.max_pause_s) if wanted_s > 0 else 0.0)
+
+    async def _attempt(
+        self,
+        endpoint: Endpoint,
+        question: "_Question",
+        consume: Callable[[UpstreamReply], Awaitable[ResultT]],
+        progress: Progress,
+    ) -> ResultT:
+        progress.attempts += 1
+        progress.status = None
+        without = frozenset(endpoint.refused) | question.without
+        progress.sent = question.body = _capped(question.body, endpoint)
+        content = question.body.encode(without=without, token_field=endpoint.token_field)
+        async with self._slot(progress):
+            started = progress.last_byte_at = self._clock.monotonic()
+            try:
+                async with self._upstream.request(
+                    "POST", f"{endpoint.url}/chat/completions", headers=self._headers, body=content
+                ) as reply:
+                    progress.status = reply.status
+                    if reply.status != 200:
+                        text = (await reply.read(MAX_ERROR_BYTES)).decode("utf-8", "replace")
+                        self._refused(endpoint, question, reply, text)
+                    progress.first_byte_s = self._clock.monotonic() - started
+                    result = await consume(reply)
+            except UpstreamError as error:
+                status = 504 if error.trouble is UpstreamTrouble.SILENT else None
+                raise EndpointFault(str(error), status=status) from error
+            except BrokenAnswer as error:
+                raise EndpointFault(f"{endpoint.url}: {error}") from error
+        progress.last_byte_at = None
+        endpoint.refused |= question.without
+        endpoint.accepted = endpoint.accepted or not endpoint.refused
+        return result
+
+    def _refused(self, endpoint: Endpoint, question: "_Question", reply: UpstreamReply, text: str) -> None:
+        """Always raises: how to ask again, or what the refusal means."""
+        status = reply.status
+        if status == 413:
+            raise context_exceeded(None, f"the endpoint takes no body of this size: {text}")
+        if status not in (400, 422):
+            raise EndpointFault(
+                f"{endpoint.url}: HTTP {status}: {text[:300]}", status=status, retry_after=reply.retry_after
+            )
+        context = read_context_refusal(text)
+        if context is not None:
+            left = context.left_tokens
+            if question.body.max_tokens is not None and (left is None or 0 < left < question.body.max_tokens):
+                raise _AskAgain(_Question(question.body.with_max_tokens(left), question.without))
+            raise context_exceeded(context.limit_tokens, text)
+        if wants_completion_tokens(text) and endpoint.token_field is None:
+            endpoint.token_field = "max_completion_tokens"
+            raise _AskAgain(question)
+        cap = read_output_cap(text)
+        if cap and (question.body.max_tokens or 0) > cap:
+            endpoint.output_cap = cap
+            raise _AskAgain(question)
+        self._learn_unwanted(endpoint, question, text)
+        raise Refusal(status, "endpoint_refused", f"the model endpoint refused the request: {text[:500]}")
+
+    def _learn_unwanted(self, endpoint: Endpoint, question: "_Question", text: str) -> None:
+        """Raises _AskAgain when the refusal may be about a field that we can do without."""
+        if self.settings.wants_strictly:
+            return
+        candidates = [name for name in self.settings.wanted if name in question.body.fields]
+        candidates = [name for name in candidates if name not in endpoint.refused | question.without]
+        named = named_fields(text, candidates)
+        if named:
+            endpoint.refused |= named
+            log.warning("the endpoint does not take a field", extra={"fields": sorted(named)})
+            raise _AskAgain(question)
+        if candidates and not endpoint.accepted:
+            # It did not say which. Learned only when leaving them out helps.
+            raise _AskAgain(_Question(question.body, question.without | frozenset(candidates)))
+
+    @asynccontextmanager
+    async def _slot(self, progress: Progress) -> AsyncIterator[None]:
+        asked_at = self._clock.monotonic()
+        async with self._slots:
+            progress.queued_s += self._clock.monotonic() - asked_at
+            yield
+
+    async def _gather(self, reply: UpstreamReply, progress: Progress) -> Answer:
+        raw = bytearray()
+        try:
+            async for piece in reply.pieces():
+                progress.last_byte_at = self._clock.monotonic()
+                raw += piece
+                if len(raw) > MAX_ANSWER_BYTES:
+                    raise BrokenAnswer(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+        except UpstreamError:
+            if not raw.rstrip().endswith(b"data: [DONE]"):
+                raise
+        read = read_object if reply.content_type.startswith("application/json") else read_stream
+        if len(raw) > _OFF_LOOP_BYTES:
+            return await asyncio.to_thread(read, bytes(raw))
+        return read(bytes(raw))
+
+
+@dataclass
+class _Question:
+    body: ShapedBody
+    without: frozenset[str] = frozenset()
+    """Fields left out on suspicion."""
+
+
+class _AskAgain(Exception):
+    def __init__(self, question: _Question) -> None:
+        super().__init__()
+        self.question = question
+
+
+def _capped(body: ShapedBody, endpoint: Endpoint) -> ShapedBody:
+    if endpoint.output_cap and (body.max_tokens or 0) > endpoint.output_cap:
+        return body.with_max_tokens(endpoint.output_cap)
+    return body
+
+
+def failure_of(fault: EndpointFault | Refusal) -> FailureKind | None:
+    """The word for the record; None when the request itself was bad."""
+    return fault.kind if isinstance(fault, Refusal) else FailureKind.MODEL_UNAVAILABLE

@@ -1,0 +1,258 @@
+"""The sessions of the model server: a key each, what each may do, and what was seen of it.
+
+The table lives in memory. When this process dies, keys are unknown to the next one: calls are refused with 401 and the
+session is lost, which is a failure of ours and never the model's.
+"""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gym_core.capture.images import AssetStore
+from gym_core.capture.recorder import CallRecord, CallRecorder, capture_path
+from gym_core.errors import FailureKind, SessionError
+from gym_core.http.auth import new_token
+from gym_core.servers.model_answer import Answer
+from gym_core.servers.model_clock import Clock
+from gym_core.servers.model_config import SessionLimits
+from gym_core.servers.model_messages import IssuedCall, MessageMemory, only_hash
+from gym_core.servers.model_refusal import Refusal, limit_reached
+from gym_core.types.session import CaptureSessionRequest, CaptureSummary
+from gym_core.types.wire import JsonObject
+
+log = logging.getLogger(__name__)
+
+MAX_NOTE_PHRASES = 64
+"""Different ones a session; a sandbox chooses part of their text."""
+MAX_ISSUED_CALLS = 20_000
+MAX_ISSUED_BYTES = 32 << 20
+MAX_CLOSED_REMEMBERED = 20_000
+_MINUTE_S = 60.0
+
+
+class ModelSession:
+    """What this server holds for one session."""
+
+    def __init__(self, request: CaptureSessionRequest, state_dir: Path, limits: SessionLimits, clock: Clock) -> None:
+        self.id = request.session_id
+        self.key = new_token()
+        self.affinity = hash(self.id) & 0xFFFF
+        self.notes: Counter[str] = Counter()
+        self.has_used_tools = False
+        self.first_call_at: float | None = None
+        self.calls = 0
+        self.failed_calls = 0
+        self.last_failure: FailureKind | None = None
+        self.last_failure_message: str | None = None
+        self.last_finish_reason: str | None = None
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.model_seconds = 0.0
+        self.answered_with_ids = 0
+        self.answered_with_logprobs = 0
+        self.answered = 0
+        self.images: dict[str, None] = {}
+        self.is_capture_complete = True
+        self._clock = clock
+        self._limits = limits
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._started: deque[float] = deque()
+        self._request_bytes = 0
+        self._issued_bytes = 0
+        self._store = AssetStore(Path(request.assets_dir) if request.assets_dir else state_dir / "assets")
+        self.memory = MessageMemory(self._keep_image)
+        captures_dir = Path(request.captures_dir) if request.captures_dir else state_dir / "captures"
+        self._recorder: CallRecorder | None = None
+        try:
+            self._recorder = CallRecorder(capture_path(captures_dir, self.id))
+        except (OSError, ValueError) as error:
+            self._capture_failed("open", error)
+
+    @contextmanager
+    def admitted(self, n_bytes: int) -> Iterator[None]:
+        """Room for one call. Raises Refusal when the session has had its share."""
+        try:
+            self._check_limits(n_bytes)
+        except Refusal:
+            self.note("refused:limit")
+            raise
+        self.first_call_at = self.first_call_at or self._clock.time()
+        self._started.append(self._clock.monotonic())
+        self._request_bytes += n_bytes
+        task = asyncio.current_task()
+        if task:
+            self._tasks.add(task)
+        try:
+            yield
+        finally:
+            if task:
+                self._tasks.discard(task)
+
+    def _check_limits(self, n_bytes: int) -> None:
+        limits, now = self._limits, self._clock.monotonic()
+        while self._started and now - self._started[0] > _MINUTE_S:
+            self._started.popleft()
+        if len(self._tasks) >= limits.calls_in_flight:
+            raise limit_reached(f"this session already has {limits.calls_in_flight} calls in flight")
+        if len(self._started) >= limits.calls_per_minute:
+            raise limit_reached(f"this session made {limits.calls_per_minute} calls within a minute")
+        if self.calls >= limits.calls:
+            raise limit_reached(f"this session made {limits.calls} calls")
+        if self._request_bytes + n_bytes > limits.request_bytes:
+            raise limit_reached(f"this session sent {limits.request_bytes} bytes")
+        if self.output_tokens >= limits.output_tokens:
+            raise limit_reached(f"this session was answered {limits.output_tokens} tokens")
+
+    def note(self, phrase: str) -> None:
+        if phrase in self.notes or len(self.notes) < MAX_NOTE_PHRASES:
+            self.notes[phrase] += 1
+
+    def issue(self, answer: Answer) -> Answer:
+        """The answer with ids of this session, remembered so that its calls can be recognised when they come back."""
+        answer = answer.with_own_ids(self.memory.issued)
+        for call in answer.calls:
+            self._remember(call)
+        return answer
+
+    def _remember(self, call: IssuedCall) -> None:
+        self._issued_bytes += len(call.arguments)
+        if len(self.memory.issued) < MAX_ISSUED_CALLS and self._issued_bytes < MAX_ISSUED_BYTES:
+            self.memory.issued[call.id] = call
+        else:
+            self.note("issued_calls_forgotten")
+
+    def count_answer(self, answer: Answer, *, seconds: float) -> None:
+        self.answered += 1
+        self.answered_with_ids += answer.tokens is not None
+        self.answered_with_logprobs += answer.tokens is not None and answer.tokens.logprobs_S is not None
+        self.input_tokens += answer.input_tokens
+        self.output_tokens += answer.output_tokens
+        self.model_seconds += seconds
+        self.last_finish_reason = answer.finish_reason
+        self.last_failure = self.last_failure_message = None
+
+    def count_failure(self, kind: FailureKind | None, message: str) -> None:
+        self.failed_calls += 1
+        self.last_failure, self.last_failure_message = kind, message[:1000]
+
+    def intend(self, facts: JsonObject) -> None:
+        if self._recorder:
+            try:
+                self._recorder.intend(facts)
+            except OSError as error:
+                self._capture_failed("intend", error)
+
+    def keep(self, record: CallRecord) -> None:
+        if self._recorder:
+            try:
+                self._recorder.keep(record)
+            except OSError as error:
+                self._capture_failed("keep", error)
+
+    def _keep_image(self, content: bytes) -> str:
+        """Never breaks the call: an image that cannot be kept leaves its hash and an incomplete capture."""
+        try:
+            sha256 = self._store.put(content)
+        except OSError as error:
+            self._capture_failed("image", error)
+            sha256 = only_hash(content)
+        return sha256
+
+    def _capture_failed(self, what: str, error: Exception) -> None:
+        self.is_capture_complete = False
+        self.note(f"capture_failed:{what}")
+        log.warning("capture failed", extra={"session": self.id, "what": what, "error": str(error)[:200]})
+
+    def summary(self) -> CaptureSummary:
+        return CaptureSummary(
+            session_id=self.id,
+            calls=self.calls,
+            failed_calls=self.failed_calls,
+            last_failure=self.last_failure,
+            last_failure_message=self.last_failure_message,
+            first_call_at=self.first_call_at,
+            last_finish_reason=self.last_finish_reason,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            model_seconds=self.model_seconds,
+            images=list(self.images),
+            has_token_ids=0 < self.answered == self.answered_with_ids,
+            has_logprobs=0 < self.answered == self.answered_with_logprobs,
+            capture_complete=self.is_capture_complete,
+            notes=dict(self.notes),
+        )
+
+    async def close(self) -> None:
+        """End the calls in flight, and the file."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._recorder:
+            self._recorder.close()
+
+
+class ModelSessions:
+    """Sessions by id and by key. Opening an open one returns it; closing is final and can be repeated."""
+
+    def __init__(self, state_dir: Path, limits: SessionLimits, clock: Clock) -> None:
+        self._state_dir = state_dir
+        self._limits = limits
+        self._clock = clock
+        self._open: dict[str, ModelSession] = {}
+        self._by_key: dict[str, ModelSession] = {}
+        self._closed: dict[str, CaptureSummary] = {}
+
+    def open(self, request: CaptureSessionRequest) -> ModelSession:
+        """Raises SessionError for one that was closed, ValueError for a relative folder."""
+        session_id = request.session_id
+        if session_id in self._closed:
+            raise SessionError(f"capture session {session_id!r} is closed", kind=FailureKind.SESSION_CONFLICT)
+        if session_id not in self._open:
+            for folder in (request.captures_dir, request.assets_dir):
+                if folder is not None and not Path(folder).is_absolute():
+                    raise ValueError(f"not an absolute folder: {folder!r}")
+            session = ModelSession(request, self._state_dir, self._limits, self._clock)
+            self._open[session_id] = session
+            self._by_key[session.key] = session
+        return self._open[session_id]
+
+    def id_of_key(self, key: str) -> str | None:
+        session = self._by_key.get(key)
+        return session.id if session else None
+
+    def find(self, session_id: str) -> ModelSession:
+        """An open session. Raises SessionError."""
+        session = self._open.get(session_id)
+        if session is None:
+            raise SessionError(f"capture session {session_id!r} is unknown to this server; it may have been restarted")
+        return session
+
+    def summary(self, session_id: str) -> CaptureSummary:
+        """Of an open or a closed one. Raises SessionError."""
+        closed = self._closed.get(session_id)
+        return closed if closed else self.find(session_id).summary()
+
+    async def close(self, session_id: str) -> CaptureSummary:
+        """The final summary; the key is dead from here on. Raises SessionError for one that never was."""
+        if session_id in self._closed:
+            return self._closed[session_id]
+        session = self.find(session_id)
+        self._by_key.pop(session.key, None)
+        await session.close()
+        self._open.pop(session_id, None)
+        self._closed[session_id] = session.summary()
+        while len(self._closed) > MAX_CLOSED_REMEMBERED:
+            del self._closed[next(iter(self._closed))]
+        return self._closed[session_id]
+
+    async def close_all(self) -> None:
+        for session_id in list(self._open):
+            await self.close(session_id)
+
+    def __len__(self) -> int:
+        return len(self._open)

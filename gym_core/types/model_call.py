@@ -1,0 +1,101 @@
+"""One call of a session to the policy, as it was kept: what was sent, what came back, and what it cost."""
+
+from enum import StrEnum
+from typing import Literal
+
+from gym_core.types.ids import SafeId
+from gym_core.types.wire import JsonObject, Wire
+
+MODEL_CALL_SCHEMA_VERSION: Literal[1] = 1
+
+
+class CallOutcome(StrEnum):
+    ANSWERED = "answered"
+    FAILED = "failed"
+    """The endpoint, or a limit, ended it; `failure_kind` says which."""
+    ABANDONED = "abandoned"
+    """The client went away first. A harness that asks again makes a new call."""
+    LOST = "lost"
+    """It was sent and nothing was kept of how it went: this process died, or the disk was full."""
+
+
+class CalledTool(Wire):
+    id: str
+    name: str
+    arguments: str
+    """JSON text as the model wrote it, white space and order included."""
+
+
+class CallAnswer(Wire):
+    content: str
+    reasoning: str
+    tool_calls: list[CalledTool]
+    finish_reason: str
+    input_tokens: int
+    output_tokens: int
+
+
+class CallTimings(Wire):
+    """Seconds of monotonic time."""
+
+    queued_s: float = 0.0
+    """Waiting for a free slot towards the endpoint, over all attempts."""
+    first_byte_s: float | None = None
+    """From sending the attempt that succeeded to its first byte."""
+    total_s: float = 0.0
+    """From the request's arrival to its answer, retries and pauses included."""
+
+
+class ModelCall(Wire):
+    """One call. Token fields are None where the endpoint did not give them whole."""
+
+    schema_version: Literal[1] = MODEL_CALL_SCHEMA_VERSION
+    call_id: str
+    session_id: SafeId
+    index: int
+    """Order of arrival within its session, from 0."""
+    sent_at: float
+    """Unix time, seconds."""
+    outcome: CallOutcome
+    messages: list[JsonObject] = []
+    """As sent to the endpoint; each image is `sha256:<hex>`, a reference into the assets folder."""
+    tools: list[JsonObject] = []
+    sampling: JsonObject = {}
+    """Every other field that was sent."""
+    images: list[str] = []
+    """SHA-256 of the images in `messages`, in order, repeats included."""
+    images_added: list[str] = []
+    """Those of them that no earlier call of the session held."""
+    answer: CallAnswer | None = None
+    failure_kind: str | None = None
+    """A `FailureKind` word; None for an answer."""
+    failure_message: str | None = None
+    endpoint_status: int | None = None
+    """HTTP status of the last attempt; None when no status came."""
+    attempts: int = 0
+    timings: CallTimings = CallTimings()
+    notes: list[str] = []
+    """Stable phrases, such as "template_leak" or "token_ids_incomplete"."""
+    prompt_token_ids: list[int] | None = None
+    token_ids: list[int] | None = None
+    """Sampled ids, the end-of-turn token included: as many as `answer.output_tokens`."""
+    logprobs: list[float] | None = None
+    """Natural log, one per entry of `token_ids`, float32 precision."""
+
+
+class EndpointReport(Wire):
+    """What a model endpoint was seen to do in one probe."""
+
+    ok: bool
+    message: str
+    """What went wrong and what to do, or "" when all is well."""
+    model: str
+    served_models: list[str] = []
+    context_tokens: int | None = None
+    """The endpoint's own limit, where it says."""
+    gives_logprobs: bool = False
+    gives_token_ids: bool = False
+    accepts_images: bool = False
+    leaks_list_content: bool = False
+    """Its chat template prints list-shaped content as program text: scores would be of a garbled prompt."""
+    seconds: float = 0.0

@@ -1,0 +1,33 @@
+"""OpenAI, or any endpoint that speaks its chat-completions dialect: a judge, or a policy without token capture."""
+
+from pydantic import Field
+
+from gym_core.servers.model import ModelServer
+from gym_core.servers.model_config import EndpointSettings, ModelServerConfig, RetryConfig
+from gym_core.types.wire import Secret
+
+
+class OpenaiModelConfig(ModelServerConfig):
+    openai_base_url: str = "https://api.openai.com/v1"
+    openai_api_key: Secret
+    openai_model: str = Field(min_length=1)
+    openai_default_headers: dict[str, str] = {}
+    max_http_attempts: int = Field(default=3, gt=0)
+    """Of one call, when the endpoint fails."""
+
+    @property
+    def retries(self) -> RetryConfig:
+        return self.retry.model_copy(update={"max_attempts": self.max_http_attempts})
+
+
+class OpenaiModel(ModelServer[OpenaiModelConfig]):
+    config_type = OpenaiModelConfig
+
+    def endpoint_settings(self) -> EndpointSettings:
+        config = self.config
+        key = config.openai_api_key.get_secret_value()
+        return EndpointSettings(
+            base_urls=(config.openai_base_url,),
+            model=config.openai_model,
+            headers=config.openai_default_headers | {"Authorization": f"Bearer {key}"},
+        )

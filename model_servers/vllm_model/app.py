@@ -1,0 +1,48 @@
+"""A vLLM server, or any endpoint that speaks its dialect of chat completions: a policy with token capture, or a judge."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from gym_core.servers.model import ModelServer
+from gym_core.servers.model_config import EndpointSettings, ModelServerConfig
+from gym_core.types.wire import JsonObject, Secret
+
+TOKEN_FIELDS: JsonObject = {"logprobs": True, "return_token_ids": True}
+
+
+class VllmModelConfig(ModelServerConfig):
+    base_url: str | list[str]
+    """Ends in /v1. With several, a session stays with one until that fails."""
+    api_key: Secret
+    model: str = Field(min_length=1)
+    """As the endpoint calls it."""
+    return_token_id_information: Literal["auto"] | bool = "auto"
+    """Whether sessions ask for token ids and log-probabilities; "auto" goes without where the endpoint refuses."""
+    chat_template_kwargs: JsonObject = {}
+    stream_upstream: bool = True
+    """Streamed, silence of the endpoint is noticed early. Unstreamed, a tool call that vLLM cannot parse comes back as
+    text, where its stream drops it."""
+
+    @property
+    def base_urls(self) -> tuple[str, ...]:
+        return (self.base_url,) if isinstance(self.base_url, str) else tuple(self.base_url)
+
+
+class VllmModel(ModelServer[VllmModelConfig]):
+    config_type = VllmModelConfig
+
+    def endpoint_settings(self) -> EndpointSettings:
+        config = self.config
+        kwargs: JsonObject = (
+            {"chat_template_kwargs": config.chat_template_kwargs} if config.chat_template_kwargs else {}
+        )
+        return EndpointSettings(
+            base_urls=config.base_urls,
+            model=config.model,
+            headers={"Authorization": f"Bearer {config.api_key.get_secret_value()}"},
+            fixed=kwargs,
+            wanted=TOKEN_FIELDS if config.return_token_id_information else {},
+            wants_strictly=config.return_token_id_information is True,
+            streams=config.stream_upstream,
+        )
