@@ -7,7 +7,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gym_core.config.nearest import hint
+from gym_core.config.nearest import hint, nearest
 
 SHOWN_CHARACTERS = 80
 _COMPARISONS = {
@@ -66,8 +66,8 @@ def _sentence(details: ErrorDetails, owner: type[BaseModel]) -> str:
 
 
 def _meant(value: object, words: Sequence[str]) -> str:
-    text = hint(str(value), words)
-    return text if "did you mean" in text else ""
+    match = nearest(str(value), words)
+    return "" if match is None else f"; did you mean {match!r}?"
 
 
 def _shown(value: object) -> str:
@@ -85,10 +85,8 @@ def _visible(loc: Sequence[int | str], owner: type[BaseModel]) -> list[int | str
         is_last = position == len(loc) - 1
         step = _step(here, part)
         if step is None and not is_last:
-            branches = [item for item in block_classes(here) if part in _branch_words(item)] or list(
-                block_classes(here)
-            )
-            here = branches[0] if branches else here
+            branches = list(block_classes(here))
+            here = next((item for item in branches if part in _branch_words(item)), branches[0] if branches else here)
             continue
         if step is None and is_last and part in {word for item in block_classes(here) for word in _branch_words(item)}:
             continue
