@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,7 +64,10 @@ async def play(sandbox: Sandbox, assignment: Assignment, has_called: HasCalled) 
     notes: list[str] = []
     await _write_files(sandbox, assignment)
     launch = _launch(assignment)
+    started = time.monotonic()
     for attempt in range(1, MAX_STARTS + 1):
+        left_s = max(1.0, assignment.timeout_s - (time.monotonic() - started))
+        launch = launch.model_copy(update={"timeout_s": left_s})
         result = await _run(sandbox, launch, assignment.start_timeout_s, has_called)
         await sandbox.exec(Launch(argv=settings.STOP_COMMAND, timeout_s=STOP_TIMEOUT_S))
         if result is not None:

@@ -149,7 +149,7 @@ async def test_a_name_that_is_none_is_refused(agent: AgentClient, name: str) -> 
     assert (await agent.http.get(IMAGES)).json() == {"images": []}
 
 
-@pytest.mark.parametrize("content", [b"", b"no image", picture()[:50]])
+@pytest.mark.parametrize("content", [b"", b"no image", picture()[:50]], ids=["empty", "text", "cut"])
 async def test_what_is_no_image_is_refused(agent: AgentClient, content: bytes) -> None:
     await agent.open()
     reply = await agent.http.put(f"{IMAGES}/a.png", content=content)
