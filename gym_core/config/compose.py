@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gym_core.config.directives import refused_directives
 from gym_core.config.layers import ENV_FILE, LayerReader, Merged, Origin
 from gym_core.config.nearest import hint
 from gym_core.config.overrides import Override, parse_overrides
@@ -20,10 +21,7 @@ from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject
 
 MISSING = "???"
-_DIRECTIVES = ("_inherit_from", "_copy", "_delete_key", "inherit_from", "copy")
-_RESOLVERS = ("oc.env", "oc.select")
 
-_RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 _REFERENCE = re.compile(r"\$\{\s*([A-Za-z_][\w.-]*)\s*\}")
 _SELECTED = re.compile(r"\$\{\s*oc\.select\s*:\s*([\w.-]+)")
 _VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*([A-Za-z_]\w*)\s*(,)?")
@@ -73,7 +71,7 @@ def compose_config(config_paths: Sequence[str | Path], overrides: Sequence[str] 
             merged.apply(change)
     problems = [*reader.problems, *merged.problems]
     texts = [text for layer in reader.layers for text in _texts(layer.values)] + list(_texts(merged.values))
-    problems += _refused(merged.values, texts)
+    problems += refused_directives(merged.values, texts)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
     resolver = _Resolver(merged)
@@ -96,6 +94,15 @@ def _added_files(changes: Sequence[Override]) -> list[str]:
     return added
 
 
+@dataclass(frozen=True)
+class _DeadEnd:
+    """An interpolation that leads nowhere."""
+
+    raw: str
+    complaint: str
+    """OmegaConf's."""
+
+
 class _Resolver:
     """Replaces every `${...}` by its value and notes every `???` and every dead end."""
 
@@ -103,7 +110,8 @@ class _Resolver:
         self.unresolved: dict[str, str] = {}
         self._merged = merged
         self._raw_of: dict[str, str] = {}
-        self._dead: dict[str, str] = {}
+        """Of leaves outside lists: where their values come from can be followed."""
+        self._dead: dict[str, _DeadEnd] = {}
 
     def resolve(self) -> JsonObject:
         from omegaconf import OmegaConf
@@ -111,8 +119,8 @@ class _Resolver:
         raw = self._merged.values
         config = OmegaConf.create({key: self._readable(value, key) for key, value in raw.items()})
         values = {key: self._plain(config, key, value, key) for key, value in raw.items()}
-        for path, complaint in self._dead.items():
-            self._explain(path, complaint)
+        for path, dead in self._dead.items():
+            self._explain(path, dead)
         return values
 
     def origins(self) -> dict[str, Origin]:
@@ -120,15 +128,15 @@ class _Resolver:
         origin = self._merged.origin
         return {path: self._origin_behind(path, frozenset({path})) for path in origin}
 
-    def _readable(self, value: object, path: str) -> object:
+    def _readable(self, value: object, path: str, *, in_list: bool = False) -> object:
         """The value without what OmegaConf would choke on as a whole, so that each mistake gets its own message."""
         from omegaconf import OmegaConf
         from omegaconf.errors import GrammarParseError
 
         if isinstance(value, dict):
-            return {key: self._readable(item, f"{path}.{key}") for key, item in value.items()}
+            return {key: self._readable(item, f"{path}.{key}", in_list=in_list) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._readable(item, path) for item in value]
+            return [self._readable(item, path, in_list=True) for item in value]
         if value == MISSING:
             self.unresolved[path] = f"config: {path}: missing; give ++{path}=VALUE{self._at(path)}"
         if isinstance(value, str) and "${" in value:
@@ -137,7 +145,8 @@ class _Resolver:
             except GrammarParseError:
                 self.unresolved[path] = f"config: {path}: not a well-formed ${{...}}{self._at(path)}"
                 return None
-            self._raw_of[path] = value
+            if not in_list:
+                self._raw_of[path] = value
         return value
 
     def _plain(self, node: Any, key: str | int, raw: object, path: str) -> object:  # Any: an OmegaConf container
@@ -156,12 +165,12 @@ class _Resolver:
             value = node[key]
             return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
         except OmegaConfBaseException as error:
-            self._dead[path] = str(error).splitlines()[0]
+            self._dead[path] = _DeadEnd(raw, str(error).splitlines()[0])
             return None
 
-    def _explain(self, path: str, complaint: str) -> None:
+    def _explain(self, path: str, dead: "_DeadEnd") -> None:
         """Note why an interpolation has no value, at the key that lacks it: ten users of a key make one problem."""
-        raw, values = self._raw_of[path], self._merged.values
+        raw, values = dead.raw, self._merged.values
         names = _REFERENCE.findall(raw)
         unset = [name for name, default in _VARIABLE.findall(raw) if not default and name not in os.environ]
         absent = [name for name in names if not _exists(values, name)]
@@ -173,10 +182,10 @@ class _Resolver:
             used = f"config: {name}: missing, used by {path}; give ++{name}=VALUE{near}{self._at(path)}"
             is_said = any(text.startswith(f"config: {name}: ") for text in self.unresolved.values())
             self.unresolved[path] = "" if is_said else used
-        elif "Recursive" not in complaint and any(name in self._dead or name in self.unresolved for name in names):
+        elif "Recursive" not in dead.complaint and any(name in self._dead or name in self.unresolved for name in names):
             self.unresolved[path] = self.unresolved.get(path, "")
         else:
-            self.unresolved[path] = f"config: {path}: {complaint}{self._at(path)}"
+            self.unresolved[path] = f"config: {path}: {dead.complaint}{self._at(path)}"
 
     def _origin_behind(self, path: str, seen: frozenset[str]) -> Origin:
         raw = self._raw_of.get(path, "")
@@ -191,26 +200,6 @@ class _Resolver:
     def _at(self, path: str) -> str:
         origin = self._merged.origin.get(path)
         return "" if origin is None else f" ({origin})"
-
-
-def _refused(values: JsonObject, texts: Sequence[str]) -> list[str]:
-    advice = "is not supported; include the file by config_paths and override what differs"
-    problems = [f"config: {path}: {path.rpartition('.')[2]} {advice}" for path in _directive_keys(values, "")]
-    for name in dict.fromkeys(name for text in texts for name in _RESOLVER.findall(text)):
-        if name in _DIRECTIVES:
-            problems.append(f"config: ${{{name}:...}} {advice}")
-        elif name not in _RESOLVERS:
-            problems.append(f"config: ${{{name}:...}} is not supported; known: {', '.join(_RESOLVERS)}, and ${{key}}")
-    return problems
-
-
-def _directive_keys(values: JsonObject, above: str) -> Iterator[str]:
-    for key, value in values.items():
-        path = f"{above}.{key}" if above else key
-        if key in _DIRECTIVES and key.startswith("_"):
-            yield path
-        if isinstance(value, dict):
-            yield from _directive_keys(value, path)
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -162,6 +162,14 @@ def test_origins_lead_to_where_a_value_was_written(house: House, monkeypatch: py
     assert str(composed.origin["e"]) == "main.yaml:5"
 
 
+def test_a_list_that_interpolates_was_written_where_it_stands(house: House) -> None:
+    house.write("main.yaml", 'a: ["${b}", "${nowhere}", plain]\nb: 1\n')
+    composed = house.compose("b=2")
+    assert str(composed.origin["a"]) == "main.yaml:1"
+    assert composed.values["a"] == [2, None, "plain"]
+    assert "config: nowhere: missing, used by a" in composed.unresolved["a"]
+
+
 def unresolved(composed: Composed) -> list[str]:
     return [text for text in composed.unresolved.values() if text]
 
