@@ -1,4 +1,4 @@
-"""What a configuration may not say: NeMo Gym's composing directives and OmegaConf's other resolvers, refused by name."""
+"""What a configuration may not say: NeMo Gym's directives and OmegaConf's other resolvers, each refused by name."""
 
 import re
 from collections.abc import Iterator, Sequence
