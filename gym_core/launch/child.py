@@ -31,8 +31,8 @@ BACKLOG = 2048
 
 
 def run_child(name: str, fds: Sequence[int], control: socket.socket | None) -> int:
-    """Body of a forked child: descriptors are the slice, the log, the listening socket and, for the head, the listening
-    sockets of all servers. Returns the exit code."""
+    """Body of a forked child: descriptors are the slice, the log, the listening socket and, for the head, the slice and
+    the listening socket of every server. Returns the exit code."""
     slice_fd, log_fd, listener_fd, *others = fds
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
@@ -45,7 +45,7 @@ def run_child(name: str, fds: Sequence[int], control: socket.socket | None) -> i
 
         if control is None:
             raise ValueError("the head server needs a control socket")
-        app = head_app(content, control, [socket.socket(fileno=fd) for fd in others])
+        app = head_app(content, control, others)
     else:
         app = server_app(ServerSlice.model_validate_json(content))
     return serve(app, listener)

@@ -38,11 +38,10 @@ MAX_RUNS_REMEMBERED = 200
 STOP_TIMEOUT_S = 8.0
 
 
-def head_app(content: bytes, control: socket.socket, descriptors: Sequence[socket.socket]) -> FastAPI:
-    """The app of a head server that starts its own servers: for each, a slice and a listening socket, in the order of
-    `HeadSlice.servers`."""
+def head_app(content: bytes, control: socket.socket, fds: Sequence[int]) -> FastAPI:
+    """The app of a head server that starts its own servers: for each, the descriptors of a slice and of a listening
+    socket, in the order of `HeadSlice.servers`."""
     head = Head(HeadSlice.model_validate_json(content))
-    fds = [d.detach() for d in descriptors]
     return head.make_app(control, list(zip(fds[::2], fds[1::2], strict=True)))
 
 
