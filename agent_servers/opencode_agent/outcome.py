@@ -96,6 +96,8 @@ def _of_error(error: RunError, ending: Ending) -> EpisodeError:
         return AgentError(reason, kind=FailureKind.NO_FINAL_ANSWER)
     if not ending.has_called:
         return EpisodeError(f"before the first model call: {reason}", kind=FailureKind.AGENT_START_FAILED)
+    if error.data.message.startswith("Unexpected server error"):  # its own, for instance a full disk under its database
+        return EpisodeError(f"OpenCode failed: {reason}", kind=FailureKind.AGENT_CRASHED)
     is_refusal = error.name == "APIError" and error.data.status not in _KEY_REFUSED
     if is_refusal and _has_finished_a_step(ending.journal):
         return AgentError(f"the endpoint refused the conversation: {reason}")

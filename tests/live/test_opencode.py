@@ -296,3 +296,25 @@ async def test_a_sandbox_that_is_lost_in_mid_run_is_not_scored() -> None:
         await it.sandbox.close()
         reply = await playing
     assert (reply.status_code, reply.json()["error"]["kind"]) == (404, FailureKind.SANDBOX_LOST)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("dd if=/dev/zero of=/workspace/fill bs=1M", "No space left on device"),
+        ("python3 -c 'bytearray(6 << 30)'; echo over", "Killed"),
+    ],
+)
+async def test_a_command_that_takes_all_disk_or_memory_fails_alone(command: str, says: str) -> None:
+    async with stage(script(Says("Take.", (bash(command),)), ANSWER)) as it:
+        reply = await it.play()
+    (output,) = [item.output for item in reply.output if isinstance(item, FunctionCallOutput)]
+    assert says in str(output)
+    assert (reply.status, reply.final_text) == ("completed", ANSWER)
+
+
+async def test_opencode_with_a_full_disk_under_it_is_our_fault() -> None:
+    fill = bash("dd if=/dev/zero of=/home/agent/fill bs=1M")
+    async with stage(script(Says("Fill.", (fill,)), Says("", (bash("echo hi"),)), ANSWER)) as it:
+        reply = await it.play()
+    assert (reply.status, code(reply)) == ("failed", FailureKind.AGENT_CRASHED)

@@ -117,6 +117,7 @@ def test_a_full_context_is_known_by_any_wording(message: str, status: int) -> No
         (error("APIError", "session key", 401), FailureKind.MODEL_UNAVAILABLE),
         (error("APIError", "too many images", 400), FailureKind.AGENT_RUN_ERROR),
         (error("UnknownError", "The operation timed out."), FailureKind.MODEL_UNAVAILABLE),
+        (error("UnknownError", "Unexpected server error. Check server logs for details."), FailureKind.AGENT_CRASHED),
         (error("APIError", "x", 424, body='{"error":{"code":"model_unavailable"}}'), FailureKind.MODEL_UNAVAILABLE),
     ],
 )
