@@ -6,7 +6,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from gym_core.servers.base import ServerConfig
-from gym_core.types.wire import JsonObject, Wire
+from gym_core.types.wire import JsonObject, Secret, Wire
 
 MODEL_ALIAS = "policy"
 """A neutral name: harnesses choose prompts by parts of a model's name."""
@@ -86,3 +86,7 @@ class EndpointSettings:
     """Whether an endpoint that refuses `wanted` is an error, rather than asked without."""
     streams: bool = True
     """Whether a session's calls are streamed from the endpoint, so that silence is noticed early."""
+
+
+def bearer(key: Secret | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}

@@ -3,13 +3,14 @@
 from pydantic import Field
 
 from gym_core.servers.model import ModelServer
-from gym_core.servers.model_config import EndpointSettings, ModelServerConfig, RetryConfig
+from gym_core.servers.model_config import EndpointSettings, ModelServerConfig, RetryConfig, bearer
 from gym_core.types.wire import Secret
 
 
 class OpenaiModelConfig(ModelServerConfig):
     openai_base_url: str = "https://api.openai.com/v1"
-    openai_api_key: Secret
+    openai_api_key: Secret | None = None
+    """None for an endpoint that asks for none."""
     openai_model: str = Field(min_length=1)
     openai_default_headers: dict[str, str] = {}
     max_http_attempts: int = Field(default=3, gt=0)
@@ -25,9 +26,8 @@ class OpenaiModel(ModelServer[OpenaiModelConfig]):
 
     def endpoint_settings(self) -> EndpointSettings:
         config = self.config
-        key = config.openai_api_key.get_secret_value()
         return EndpointSettings(
             base_urls=(config.openai_base_url,),
             model=config.openai_model,
-            headers=config.openai_default_headers | {"Authorization": f"Bearer {key}"},
+            headers=config.openai_default_headers | bearer(config.openai_api_key),
         )

@@ -1,11 +1,11 @@
-"""A vLLM server, or any endpoint that speaks its dialect of chat completions: a policy with token capture, or a judge."""
+"""A vLLM server, or any endpoint of its chat-completions dialect: a policy with token capture, or a judge."""
 
 from typing import Literal
 
 from pydantic import Field
 
 from gym_core.servers.model import ModelServer
-from gym_core.servers.model_config import EndpointSettings, ModelServerConfig
+from gym_core.servers.model_config import EndpointSettings, ModelServerConfig, bearer
 from gym_core.types.wire import JsonObject, Secret
 
 TOKEN_FIELDS: JsonObject = {"logprobs": True, "return_token_ids": True}
@@ -14,7 +14,8 @@ TOKEN_FIELDS: JsonObject = {"logprobs": True, "return_token_ids": True}
 class VllmModelConfig(ModelServerConfig):
     base_url: str | list[str]
     """Ends in /v1. With several, a session stays with one until that fails."""
-    api_key: Secret
+    api_key: Secret | None = None
+    """None for an endpoint that asks for none."""
     model: str = Field(min_length=1)
     """As the endpoint calls it."""
     return_token_id_information: Literal["auto"] | bool = "auto"
@@ -40,7 +41,7 @@ class VllmModel(ModelServer[VllmModelConfig]):
         return EndpointSettings(
             base_urls=config.base_urls,
             model=config.model,
-            headers={"Authorization": f"Bearer {config.api_key.get_secret_value()}"},
+            headers=bearer(config.api_key),
             fixed=kwargs,
             wanted=TOKEN_FIELDS if config.return_token_id_information else {},
             wants_strictly=config.return_token_id_information is True,

@@ -1,0 +1,256 @@
+"""What a harness, and the record of its session, see of each way an endpoint can fail; through real sockets."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gym_core.errors import FailureKind
+from gym_core.types.model_call import CallOutcome
+from gym_core.types.wire import JsonObject
+from tests.fakes.model import Calls, Fault, Says, ScriptedEndpoint
+from tests.fakes.proxy import RUN_TOKEN, Proxy, chat, eventually, vllm_proxy
+
+PASSING_FAULTS = [
+    Fault.RATE_LIMITED, Fault.SERVER_ERROR, Fault.HTML, Fault.RESET, Fault.HALF_STREAM, Fault.CLEAN_HALF,
+    Fault.CUT_EVENT, Fault.ERROR_EVENT, Fault.GARBAGE, Fault.HUGE_HEADER, Fault.NO_CHOICES,
+]  # fmt: skip
+LIMITS = {"idle_timeout_s": 0.3, "retry": {"max_attempts": 3}}
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[ScriptedEndpoint]:
+    async with ScriptedEndpoint(lambda _: Says("two", calls=(Calls("bash", '{"command": "ls"}'),))) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+async def proxy(endpoint: ScriptedEndpoint, tmp_path: Path) -> AsyncIterator[Proxy]:
+    async with vllm_proxy(endpoint, tmp_path, **LIMITS) as proxy:
+        yield proxy
+
+
+def events_of(reply: httpx.Response) -> list[JsonObject]:
+    return [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: {")]
+
+
+def text_of(reply: httpx.Response) -> str:
+    deltas = [event["choices"][0]["delta"] for event in events_of(reply) if event["choices"]]
+    return "".join(delta.get("content") or "" for delta in deltas)
+
+
+@pytest.mark.parametrize("fault", [*PASSING_FAULTS, Fault.HANG, Fault.STALL])
+async def test_a_fault_that_passes_is_never_seen_by_the_harness(
+    endpoint: ScriptedEndpoint, proxy: Proxy, fault: Fault
+) -> None:
+    session = await proxy.open_session()
+    endpoint.fail(fault)
+    reply = await session.chat(chat())
+    assert (reply.status_code, text_of(reply)) == (200, "two")
+    assert reply.text.endswith("data: [DONE]\n\n")
+    summary = await session.close()
+    assert (summary.calls, summary.failed_calls, summary.last_failure) == (1, 0, None)
+    assert (summary.has_token_ids, summary.capture_complete) == (True, True)
+    (call,) = session.calls()
+    assert (call.outcome, call.attempts) == (CallOutcome.ANSWERED, 2)
+
+
+@pytest.mark.parametrize("fault", [*PASSING_FAULTS, Fault.HANG, Fault.STALL, Fault.UNAUTHORIZED])
+async def test_a_fault_that_stays_ends_in_one_answer_that_no_harness_repeats(
+    endpoint: ScriptedEndpoint, proxy: Proxy, fault: Fault
+) -> None:
+    session = await proxy.open_session()
+    endpoint.fail_always(fault)
+    reply = await session.chat(chat())
+    assert reply.status_code == 422
+    assert reply.json()["error"]["code"] == "model_unavailable"
+    assert len(endpoint.requests) == (1 if fault is Fault.UNAUTHORIZED else 3)
+    summary = await session.close()
+    assert (summary.failed_calls, summary.last_failure) == (1, FailureKind.MODEL_UNAVAILABLE)
+    (call,) = session.calls()
+    assert (call.outcome, call.failure_kind) == (CallOutcome.FAILED, FailureKind.MODEL_UNAVAILABLE)
+
+
+async def test_a_dead_endpoint_is_named_and_a_later_answer_clears_the_failure(tmp_path: Path) -> None:
+    async with ScriptedEndpoint() as endpoint, vllm_proxy(endpoint, tmp_path, **LIMITS) as proxy:
+        await endpoint.__aexit__()
+        session = await proxy.open_session()
+        reply = await session.chat(chat())
+        assert (reply.status_code, reply.json()["error"]["code"]) == (422, "model_unavailable")
+        assert (await session.summary()).last_failure == FailureKind.MODEL_UNAVAILABLE
+        async with ScriptedEndpoint(port=endpoint.port):
+            assert (await session.chat(chat())).status_code == 200
+        assert (await session.summary()).last_failure is None
+
+
+async def test_pauses_grow_and_follow_retry_after(endpoint: ScriptedEndpoint, tmp_path: Path) -> None:
+    async with vllm_proxy(endpoint, tmp_path, retry={"max_attempts": 6}) as proxy:
+        session = await proxy.open_session()
+        endpoint.fail(*[Fault.SERVER_ERROR] * 3, Fault.RATE_LIMITED)
+        assert (await session.chat(chat())).status_code == 200
+        first, second, third, fourth = proxy.clock.slept
+    assert 0.375 <= first <= 0.625
+    assert first < third
+    assert second < third
+    assert fourth >= 1.0
+
+
+async def test_no_attempt_starts_after_the_patience_is_over(endpoint: ScriptedEndpoint, tmp_path: Path) -> None:
+    async with vllm_proxy(endpoint, tmp_path, retry={"max_attempts": 100, "patience_s": 100.0}) as proxy:
+        session = await proxy.open_session()
+        endpoint.fail_always(Fault.SERVER_ERROR)
+        assert (await session.chat(chat())).status_code == 422
+        assert 60.0 < sum(proxy.clock.slept) <= 100.0
+
+
+async def test_another_endpoint_takes_over_when_a_sessions_own_fails(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint() as one,
+        ScriptedEndpoint() as two,
+        vllm_proxy(one, tmp_path, base_url=[one.url, two.url], **LIMITS) as proxy,
+    ):
+        session = await proxy.open_session()
+        await session.chat(chat())
+        await session.chat(chat())
+        first, other = (one, two) if one.requests else (two, one)
+        assert (len(first.requests), len(other.requests)) == (2, 0)
+        first.fail_always(Fault.RESET)
+        assert (await session.chat(chat())).status_code == 200
+        assert len(other.requests) == 1
+
+
+async def test_a_client_that_leaves_ends_the_call_at_the_endpoint(endpoint: ScriptedEndpoint, tmp_path: Path) -> None:
+    async with vllm_proxy(endpoint, tmp_path) as proxy:
+        session = await proxy.open_session()
+        endpoint.fail(Fault.STALL)
+        with pytest.raises(httpx.ReadTimeout):
+            await proxy.http.post(
+                "/v1/chat/completions",
+                json=chat(),
+                headers={"Authorization": f"Bearer {session.key}"},
+                timeout=httpx.Timeout(5, read=0.3),
+            )
+        await eventually(lambda: endpoint.broken_off and session.calls()[0].outcome == CallOutcome.ABANDONED)
+        summary = await session.close()
+    assert (summary.calls, summary.failed_calls, summary.notes) == (1, 0, {"call_abandoned": 1})
+
+
+async def test_a_call_given_up_while_the_endpoint_failed_is_the_endpoints_failure(
+    endpoint: ScriptedEndpoint, tmp_path: Path
+) -> None:
+    async with vllm_proxy(endpoint, tmp_path) as proxy:
+        session = await proxy.open_session()
+        endpoint.fail(Fault.SERVER_ERROR, Fault.HANG)
+        call = asyncio.create_task(session.chat(chat()))
+        await eventually(lambda: len(endpoint.requests) == 2)
+        summary = await session.close()
+        reply = await call
+    assert summary.last_failure == FailureKind.MODEL_UNAVAILABLE
+    assert (reply.status_code, reply.json()["error"]["code"]) == (401, "session_closed")
+
+
+async def test_fewer_ids_than_the_endpoint_counted_are_no_token_capture(
+    endpoint: ScriptedEndpoint, proxy: Proxy
+) -> None:
+    session = await proxy.open_session()
+    endpoint.fail(Fault.FEWER_IDS)
+    assert (await session.chat(chat())).status_code == 200
+    summary = await session.close()
+    assert (summary.has_token_ids, summary.notes) == (False, {"token_ids_incomplete": 1})
+    assert session.calls()[0].token_ids is None
+
+
+async def test_a_stream_without_done_but_with_its_end_is_an_answer(endpoint: ScriptedEndpoint, proxy: Proxy) -> None:
+    session = await proxy.open_session()
+    endpoint.fail(Fault.NO_DONE)
+    reply = await session.chat(chat())
+    assert text_of(reply) == "two"
+    assert (await session.close()).notes == {"no_done": 1}
+
+
+async def test_a_bad_request_is_ours_at_first_and_the_models_once_the_endpoint_took_one(
+    endpoint: ScriptedEndpoint, proxy: Proxy
+) -> None:
+    fresh, used = await proxy.open_session("fresh"), await proxy.open_session("used")
+    await used.chat(chat())
+    endpoint.fail_always(Fault.BAD_REQUEST)
+    for session, kind in ((fresh, FailureKind.MODEL_UNAVAILABLE), (used, FailureKind.AGENT_RUN_ERROR)):
+        reply = await session.chat(chat("more"))
+        assert (reply.status_code, "cannot identify image" in reply.text) == (400, True)
+        assert (await session.close()).last_failure == kind
+
+
+@pytest.mark.parametrize("names_refused", [True, False])
+async def test_an_endpoint_that_refuses_logprobs_is_asked_without_from_then_on(
+    tmp_path: Path, names_refused: bool
+) -> None:
+    refuses = frozenset({"logprobs", "return_token_ids"})
+    async with (
+        ScriptedEndpoint(refuses=refuses, names_refused=names_refused) as endpoint,
+        vllm_proxy(endpoint, tmp_path) as proxy,
+    ):
+        session = await proxy.open_session()
+        assert (await session.chat(chat())).status_code == 200
+        asked = len(endpoint.requests)
+        assert (await session.chat(chat())).status_code == 200
+        assert len(endpoint.requests) == asked + 1
+        summary = await session.close()
+    assert (summary.has_token_ids, summary.has_logprobs, summary.capture_complete) == (False, False, True)
+
+
+async def test_a_server_told_to_need_token_ids_does_not_go_without(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint(refuses=frozenset({"return_token_ids"})) as endpoint,
+        vllm_proxy(endpoint, tmp_path, return_token_id_information=True) as proxy,
+    ):
+        session = await proxy.open_session()
+        reply = await session.chat(chat())
+        assert (reply.status_code, len(endpoint.requests)) == (400, 1)
+
+
+async def test_max_tokens_shrinks_to_what_the_context_leaves(tmp_path: Path) -> None:
+    async with ScriptedEndpoint(context_tokens=2000) as endpoint, vllm_proxy(endpoint, tmp_path) as proxy:
+        session = await proxy.open_session()
+        assert (await session.chat(chat("x" * 1000))).status_code == 200
+        first, second = (seen.body["max_tokens"] for seen in endpoint.requests)
+        assert (first, 900 < second < 1000) == (32768, True)
+        assert session.calls()[0].sampling["max_tokens"] == second
+
+
+async def test_a_full_context_is_said_in_words_that_opencode_knows(tmp_path: Path) -> None:
+    async with ScriptedEndpoint(context_tokens=2000) as endpoint, vllm_proxy(endpoint, tmp_path) as proxy:
+        session = await proxy.open_session()
+        reply = await session.chat(chat("x" * 3000))
+        assert reply.status_code == 400
+        assert "maximum context length is 2000 tokens" in reply.json()["error"]["message"]
+        assert reply.json()["error"]["code"] == "context_length_exceeded"
+        assert (await session.close()).last_failure == FailureKind.CONTEXT_LIMIT
+
+
+async def test_a_relayed_stream_that_breaks_looks_broken(endpoint: ScriptedEndpoint, proxy: Proxy) -> None:
+    endpoint.fail(Fault.HALF_STREAM)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await proxy.send("POST", "/v1/chat/completions", RUN_TOKEN, chat())
+    assert len(endpoint.requests) == 1
+
+
+async def test_a_relayed_call_is_retried_before_its_first_byte_and_then_told_the_truth(
+    endpoint: ScriptedEndpoint, proxy: Proxy
+) -> None:
+    endpoint.fail(Fault.SERVER_ERROR)
+    assert (await proxy.send("POST", "/v1/chat/completions", RUN_TOKEN, chat())).status_code == 200
+    endpoint.fail_always(Fault.RATE_LIMITED)
+    reply = await proxy.send("POST", "/v1/chat/completions", RUN_TOKEN, chat())
+    assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
+
+
+async def test_a_full_disk_never_breaks_a_call_and_always_shows(endpoint: ScriptedEndpoint, proxy: Proxy) -> None:
+    blocked = proxy.state_dir / "a-file"
+    blocked.write_text("")
+    session = await proxy.open_session(captures_dir=str(blocked / "captures"), assets_dir=str(blocked / "assets"))
+    assert (await session.chat(chat())).status_code == 200
+    summary = await session.close()
+    assert (summary.capture_complete, summary.notes) == (False, {"capture_failed:open": 1})
