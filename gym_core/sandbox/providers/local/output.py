@@ -42,7 +42,8 @@ class OutputPipe:
 
     async def ended_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.ended.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.ended.wait()
         return self.ended.is_set()
 
     def _take(self) -> None:

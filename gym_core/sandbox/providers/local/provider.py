@@ -6,6 +6,7 @@ import logging
 from gym_core.errors import SandboxError, SandboxUnavailable
 from gym_core.sandbox.contract import Mount, SandboxSpec, SweepReport
 from gym_core.sandbox.providers.local.box import LocalSandbox
+from gym_core.sandbox.providers.local.bubblewrap import init_interpreter
 from gym_core.sandbox.providers.local.host import Host, LocalSandboxConfig, survey
 from gym_core.sandbox.providers.local.sweep import sweep
 from gym_core.sandbox.providers.local.trial import try_out
@@ -32,7 +33,8 @@ class LocalProvider:
 
     async def check(self) -> SandboxEnforcement:
         """Runs a sandbox and tries its walls: about 0.2 s."""
-        return await try_out(self.create)
+        python = init_interpreter(self._with_toolkit(SandboxSpec()).mounts)
+        return await try_out(self.create, python=python)
 
     async def create(self, sandbox_id: SafeId, spec: SandboxSpec) -> LocalSandbox:
         """About 35 ms, 5 MiB."""

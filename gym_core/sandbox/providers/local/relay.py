@@ -38,49 +38,60 @@ class Relay:
     def __init__(self, listener: socket.socket, model: ModelOnly) -> None:
         self._listener = listener
         self._model = model
-        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
-        self._connections: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._connections: dict[asyncio.Task[None], socket.socket] = {}
+        self._is_accepting = False
+        self._is_closed = False
         listener.setblocking(False)
-        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+        self._resume()
 
     async def close(self) -> None:
-        tasks = [self._accepting, *self._connections]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._is_closed = True
+        self._pause()
+        while self._connections:
+            for task in self._connections:
+                task.cancel()
+            await asyncio.wait(set(self._connections), timeout=_RETRY_S)
         self._listener.close()
 
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._slots.acquire()
-            try:
-                accepted, _ = await loop.sock_accept(self._listener)
-            except OSError as error:  # out of descriptors, most likely; it passes
-                log.warning("relay cannot accept", extra={"error": str(error)})
-                self._slots.release()
-                await asyncio.sleep(_RETRY_S)
-                continue
-            task = loop.create_task(self._serve(accepted))
-            self._connections.add(task)
-            task.add_done_callback(self._finished)
+    def _resume(self) -> None:
+        if not (self._is_accepting or self._is_closed):
+            self._loop.add_reader(self._listener, self._accept)
+            self._is_accepting = True
+
+    def _pause(self) -> None:
+        if self._is_accepting:
+            self._loop.remove_reader(self._listener)
+            self._is_accepting = False
+
+    def _accept(self) -> None:
+        try:
+            accepted, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:  # out of descriptors, most likely; it passes
+            log.warning("relay cannot accept", extra={"error": str(error)})
+            self._pause()
+            self._loop.call_later(_RETRY_S, self._resume)
+            return
+        task = self._loop.create_task(self._serve(accepted))
+        self._connections[task] = accepted
+        task.add_done_callback(self._finished)
+        if len(self._connections) >= MAX_CONNECTIONS:
+            self._pause()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        self._connections.discard(task)
-        self._slots.release()
+        self._connections.pop(task).close()  # here, since a task that is cancelled before it starts closes nothing
+        self._resume()
         if not task.cancelled() and (error := task.exception()):
             log.warning("relay connection failed", extra={"error": f"{type(error).__name__}: {error}"})
 
     async def _serve(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
+        client = _End(*await asyncio.open_connection(sock=accepted))
         try:
-            client = _End(*await asyncio.open_connection(sock=accepted))
-        except BaseException:
-            accepted.close()
-            raise
-        try:
-            dialled = asyncio.open_connection(self._model.host, self._model.port)
-            server = _End(*await asyncio.wait_for(dialled, _DIAL_TIMEOUT_S))
+            async with asyncio.timeout(_DIAL_TIMEOUT_S):
+                server = _End(*await asyncio.open_connection(self._model.host, self._model.port))
             try:
                 await _couple(client, server)
             finally:
@@ -96,7 +107,8 @@ async def _flush(writer: asyncio.StreamWriter) -> None:
     """Let the last bytes out, if they are wanted."""
     writer.close()
     with contextlib.suppress(OSError):
-        await asyncio.wait_for(writer.wait_closed(), _LINGER_S)
+        async with asyncio.timeout(_LINGER_S):
+            await writer.wait_closed()
 
 
 async def _couple(client: _End, server: _End) -> None:

@@ -5,14 +5,12 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 from gym_core.errors import SandboxUnavailable
-from gym_core.sandbox.contract import Launch, ModelOnly, SandboxResources, SandboxSpec
-from gym_core.sandbox.providers.local.box import LocalSandbox
-from gym_core.sandbox.providers.local.bubblewrap import init_interpreter
+from gym_core.sandbox.contract import Launch, ModelOnly, Sandbox, SandboxResources, SandboxSpec
 from gym_core.sandbox.providers.local.cell import inside_port
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
 
-Create = Callable[[SafeId, SandboxSpec], Awaitable[LocalSandbox]]
+Create = Callable[[SafeId, SandboxSpec], Awaitable[Sandbox]]
 
 _PUSH = """
 import socket, sys
@@ -33,8 +31,8 @@ if int(status["CapEff"], 16) or status["Seccomp"].strip() != "2":
 """
 
 
-async def try_out(create: Create) -> SandboxEnforcement:
-    """Raises SandboxUnavailable when the sandbox cannot be made or a wall gives way."""
+async def try_out(create: Create, *, python: str) -> SandboxEnforcement:
+    """`python` is the path of an interpreter inside. Raises SandboxUnavailable: none made, or a wall gave way."""
     model, decoy = await _serve(b"model"), await _serve(b"decoy")
     async with model, decoy:
         model_port, decoy_port = (server.sockets[0].getsockname()[1] for server in (model, decoy))
@@ -42,7 +40,6 @@ async def try_out(create: Create) -> SandboxEnforcement:
         resources = SandboxResources(memory_mib=256, workspace_mib=16, pids=64)
         sandbox = await create(f"check-{secrets.token_hex(4)}", SandboxSpec(network=network, resources=resources))
         try:
-            python = init_interpreter(sandbox.spec.mounts)
             ports = [str(inside_port(network)), str(decoy_port)]
             pushed = await sandbox.exec(Launch(argv=[python, "-I", "-c", _PUSH, *ports], timeout_s=30))
             if not pushed.ok:
