@@ -8,7 +8,7 @@ of a cloud's metadata service and of a second interface can then be ours. Prints
 """
 
 import asyncio
-import contextlib
+import concurrent.futures.thread  # noqa: F401 - now, while the standard library may be read; see become_nobody
 import ctypes
 import json
 import os
@@ -16,7 +16,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from gym_core.sandbox.contract import Launch, ModelOnly, SandboxResources, SandboxSpec
@@ -29,6 +28,7 @@ MODEL_PORT, ALL_PORT, LOOPBACK_PORT, IPV6_PORT, HTTP_PORT, DNS_PORT = 9001, 9002
 RESOURCES = SandboxResources(memory_mib=512, workspace_mib=64, pids=64, cpu=1)
 
 _CLONE_NEWNET, _CLONE_NEWNS = 0x40000000, 0x00020000
+_PR_SET_DUMPABLE = 4
 _MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
 
 
@@ -74,21 +74,7 @@ async def open_servers() -> None:
         await asyncio.start_server(decoy, address, port)
     for address in (HOST, "127.0.0.1"):
         answer_datagrams(address, DNS_PORT)
-
-
-@contextlib.contextmanager
-def abstract_listener() -> Iterator[None]:
-    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"hello")
-        writer.close()
-
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("\0gym-isolation-probe")
-        listener.listen()
-        listener.setblocking(False)
-        serving = asyncio.ensure_future(asyncio.start_unix_server(greet, sock=listener))
-        yield
-        serving.cancel()
+    await asyncio.start_unix_server(decoy, "\0gym-isolation-probe")
 
 
 def probe_config(*, passive: bool, secret: str) -> str:
@@ -145,8 +131,7 @@ async def probe_control() -> dict[str, object]:
 
 async def main() -> None:
     await open_servers()
-    with abstract_listener():
-        print(json.dumps({**await probe_sandbox(), **await probe_control()}))
+    print(json.dumps({**await probe_sandbox(), **await probe_control()}))
 
 
 def become_nobody() -> None:
@@ -155,6 +140,7 @@ def become_nobody() -> None:
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # or the control could not look at this process
 
 
 def hide_bwrap(folder: Path) -> None:
