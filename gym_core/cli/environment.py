@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from gym_core.cli.launcher import OpenGym, open_gym, warming_up
+from gym_core.cli.launcher import OpenGym, open_gym
 from gym_core.cli.readiness import ensure_toolkit, warn_of_literal_secrets
 from gym_core.cli.selection import Selection
 from gym_core.cli.state import HeadState, announce, find_head
@@ -17,7 +17,7 @@ from gym_core.errors import EpisodeError, FailureKind, TransportError
 
 if TYPE_CHECKING:
     from gym_core.config.blocks import CheckedConfig
-    from gym_core.launch.runner import Warmup
+    from gym_core.launch.warmup import Warmup
 
 
 class ServerRow(BaseModel):
@@ -36,6 +36,8 @@ class ServerRow(BaseModel):
 
 
 def start_command(args: argparse.Namespace) -> int:
+    from gym_core.launch.warmup import warming_up
+
     with warming_up() as warmup:
         checked = Selection.of(args).check()
         warn_of_literal_secrets(checked)

@@ -1,22 +1,18 @@
-"""`gym eval run`: check, prepare, start the gym, start the run over REST, follow it, print what came out."""
+"""An evaluation: planned and made ready, then started over REST, followed and stopped."""
 
-import argparse
 import asyncio
 import contextlib
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gym_core.cli.display import Display, make_display
-from gym_core.cli.launcher import OpenGym, cool_down, open_gym, warming_up
+from gym_core.cli.display import Display
+from gym_core.cli.launcher import OpenGym
 from gym_core.cli.prepare import ensure_prepared
-from gym_core.cli.readiness import ensure_toolkit, warn_of_literal_secrets
+from gym_core.cli.readiness import ensure_toolkit
 from gym_core.cli.selection import Selection, check_composed
-from gym_core.cli.summary import summary_lines
-from gym_core.cli.terminal import say, tell
 from gym_core.errors import ConfigError, EpisodeError, FailureKind, TransportError
 from gym_core.types.run import RunOptions, RunResult, RunState
 
@@ -36,27 +32,6 @@ class Evaluation:
     checked: "CheckedConfig"
     options: RunOptions
     datasets: "list[SelectedDataset]"
-
-
-def run_command(args: argparse.Namespace) -> int:
-    with warming_up() as warmup:
-        evaluation = plan_evaluation(Selection.of(args))
-        warn_of_literal_secrets(evaluation.checked)
-        if evaluation.checked.run.launch.dry_run:
-            cool_down(warmup)
-            for line in dry_run_lines(evaluation):
-                say(line)
-            return 0
-        make_ready(evaluation)
-    display = make_display(sys.stderr)
-    result = asyncio.run(evaluate(evaluation, display, opener=lambda checked: open_gym(checked, warmup=warmup)))
-    for line in summary_lines(result):
-        say(line)
-    code = exit_code(result, evaluation.options)
-    if code == 1 and result.progress.state is RunState.DONE:
-        limit = f"more than max_masked_fraction={evaluation.options.max_masked_fraction:g} of them"
-        tell(f"gym: {result.progress.masked} of {result.progress.total} rollouts are masked, {limit}")
-    return code
 
 
 def plan_evaluation(selection: Selection) -> Evaluation:

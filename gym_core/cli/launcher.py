@@ -1,9 +1,8 @@
 """The commands' view of the launch layer: a running gym and the runs of its head server."""
 
 import asyncio
-import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,7 +12,7 @@ from gym_core.types.run import RunOptions, RunProgress, RunResult
 
 if TYPE_CHECKING:
     from gym_core.config.blocks import CheckedConfig
-    from gym_core.launch.runner import Warmup
+    from gym_core.launch.warmup import Warmup
 
 
 class HeadRuns(Protocol):
@@ -43,27 +42,6 @@ class OpenGym:
     runs: HeadRuns
     died: "asyncio.Future[str]"
     """Done, with the reason, when the gym ended by itself."""
-
-
-@contextmanager
-def warming_up() -> "Iterator[Warmup]":
-    """Servers import while the configuration is read inside. A mistake in there cools them down again."""
-    from gym_core.launch.runner import start_warmup
-
-    warmup = start_warmup()
-    try:
-        yield warmup
-    except BaseException:
-        cool_down(warmup)
-        raise
-
-
-def cool_down(warmup: "Warmup") -> None:
-    """End a warm-up that nobody will use, and leave nothing of it."""
-    from gym_core.launch.runner import abandon
-
-    abandon(warmup)
-    shutil.rmtree(warmup.state_dir, ignore_errors=True)
 
 
 @asynccontextmanager

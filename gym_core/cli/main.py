@@ -88,7 +88,7 @@ def _add_eval(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
         "gym eval run --model-type vllm_model --benchmark babyvision_opencode \\",
         "  --output results/babyvision.jsonl ++policy_base_url=http://127.0.0.1:8000/v1 \\",
         "  '++policy_api_key=${oc.env:POLICY_API_KEY}' ++policy_model_name=Qwen/Qwen3-VL-8B-Instruct",
-        handler="gym_core.cli.evaluate:run_command",
+        handler="gym_core.cli.run:run_command",
     )
     add_selectors(run)
     add_run_flags(run)

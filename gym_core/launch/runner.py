@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,10 +14,10 @@ from gym_core.config.blocks import CheckedConfig
 from gym_core.errors import EpisodeError, FailureKind
 from gym_core.http.client import HttpPool, ServiceClient
 from gym_core.launch.child import HEAD
-from gym_core.launch.children import ChildExit, Children, start_nursery
+from gym_core.launch.children import ChildExit, Children
 from gym_core.launch.plan import LaunchPlan, plan_launch
-from gym_core.launch.state import default_state_dir
 from gym_core.launch.supervisor import READY_POLL_S, READY_TIMEOUT_S, log_tail
+from gym_core.launch.warmup import Warmup, abandon, start_warmup
 from gym_core.types.wire import Wire
 
 END_TIMEOUT_S = 20.0
@@ -28,28 +27,6 @@ class GymDied(EpisodeError):
     """The head server ended while it was needed."""
 
     kind = FailureKind.SHUTDOWN
-
-
-@dataclass(frozen=True)
-class Warmup:
-    """A nursery that is already importing while the configuration is read."""
-
-    control: socket.socket
-    process: "subprocess.Popen[bytes]"
-    state_dir: Path
-
-
-def start_warmup(state_dir: Path | None = None) -> Warmup:
-    """Begin before anything else: imports are most of a start. Give it to `running_gym`, or `abandon` it."""
-    state = state_dir or default_state_dir()
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    control, process = start_nursery(state / "nursery.log")
-    return Warmup(control, process, state)
-
-
-def abandon(warmup: Warmup) -> None:
-    warmup.control.close()
-    warmup.process.wait()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,52 @@
+"""`gym eval run`: check, prepare, start the gym, start the run over REST, follow it, print what came out.
+
+Servers begin to import before anything else does; hence the imports inside.
+"""
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from gym_core.cli.selection import Selection
+from gym_core.cli.terminal import say, tell
+
+if TYPE_CHECKING:
+    from gym_core.cli.evaluate import Evaluation
+    from gym_core.launch.warmup import Warmup
+
+
+def run_command(args: argparse.Namespace) -> int:
+    from gym_core.launch.warmup import cool_down, warming_up
+
+    with warming_up() as warmup:
+        from gym_core.cli.evaluate import dry_run_lines, make_ready, plan_evaluation
+        from gym_core.cli.readiness import warn_of_literal_secrets
+
+        evaluation = plan_evaluation(Selection.of(args))
+        warn_of_literal_secrets(evaluation.checked)
+        if evaluation.checked.run.launch.dry_run:
+            cool_down(warmup)
+            for line in dry_run_lines(evaluation):
+                say(line)
+            return 0
+        make_ready(evaluation)
+    return _run(evaluation, warmup)
+
+
+def _run(evaluation: "Evaluation", warmup: "Warmup") -> int:
+    from gym_core.cli.display import make_display
+    from gym_core.cli.evaluate import evaluate, exit_code
+    from gym_core.cli.launcher import open_gym
+    from gym_core.cli.summary import summary_lines
+    from gym_core.types.run import RunState
+
+    display = make_display(sys.stderr)
+    result = asyncio.run(evaluate(evaluation, display, opener=lambda checked: open_gym(checked, warmup=warmup)))
+    for line in summary_lines(result):
+        say(line)
+    code = exit_code(result, evaluation.options)
+    if code == 1 and result.progress.state is RunState.DONE:
+        limit = f"more than max_masked_fraction={evaluation.options.max_masked_fraction:g} of them"
+        tell(f"gym: {result.progress.masked} of {result.progress.total} rollouts are masked, {limit}")
+    return code
