@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import random
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -101,9 +102,9 @@ class Stage:
 async def stage(rule: Rule, *, timeout_s: float = 60.0, start_timeout_s: float = 60.0) -> AsyncIterator[Stage]:
     provider = LocalProvider(LocalSandboxConfig(toolkit=str(toolkit.toolkit_dir())))
     async with ScriptedEndpoint(rule) as endpoint:
-        network = ModelOnly(host="127.0.0.1", port=endpoint.port)
+        spec = SandboxSpec(network=ModelOnly(host="127.0.0.1", port=endpoint.port), resources=RESOURCES)
         try:
-            sandbox = await provider.create("box-1", SandboxSpec(network=network, resources=RESOURCES))
+            sandbox = await provider.create(f"box-{secrets.token_hex(4)}", spec)
         except SandboxUnavailable as error:
             pytest.skip(str(error))
         config = OpenCodeAgentConfig(model_server=POLICY, timeout_s=timeout_s, start_timeout_s=start_timeout_s)
