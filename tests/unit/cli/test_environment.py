@@ -129,12 +129,6 @@ def test_the_status_is_a_table() -> None:
     assert second.split() == ["grader", "/", "restarting", "1", "min", "01", "s", "2"]
 
 
-def test_an_unknown_server_is_refused_with_the_nearest(furnished: House, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["++policy_base_url=http://h/v1", "++policy_api_key=k", "--benchmark", "puzzles"]
-    assert main(["serve", "policy_modl", *words, "--model-type", "vllm_model"]) == 2
-    assert "serve: no server 'policy_modl'; did you mean 'policy_model'?" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("overrides", "needed"),
     [
