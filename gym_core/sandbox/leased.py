@@ -180,6 +180,8 @@ class LeasedSandbox:
         """Dots are resolved here: HTTP clients would do it on the way, and differently."""
         if not posixpath.isabs(path):
             raise ValueError(f"{path!r} is not an absolute path")
+        if "\n" in path:
+            raise ValueError(f"{path!r} holds a line break, which no route takes")
         return f"{self._base}/files{quote(posixpath.normpath('/' + path.lstrip('/')))}"
 
     def _must_be_open(self) -> None:

@@ -47,11 +47,18 @@ class UidPool:
 
     def take(self) -> int:
         for _ in range(self._count):
-            slot, self._next = self._next, (self._next + 1) % self._count
-            if slot not in self._taken and self._lock(slot, fcntl.F_WRLCK):
-                self._taken.add(slot)
-                return self._first + slot
+            uid, self._next = self._first + self._next, (self._next + 1) % self._count
+            if self.try_take(uid):
+                return uid
         raise SandboxUnavailable(f"local sandboxes: all {self._count} user ids are in use")
+
+    def try_take(self, uid: int) -> bool:
+        """This very id, unless somebody has it."""
+        slot = uid - self._first
+        if slot in self._taken or not self._lock(slot, fcntl.F_WRLCK):
+            return False
+        self._taken.add(slot)
+        return True
 
     def give_back(self, uid: int) -> None:
         slot = uid - self._first

@@ -1,0 +1,41 @@
+"""How a config block names its sandbox provider."""
+
+import pytest
+
+from gym_core.errors import ConfigError
+from gym_core.sandbox.providers import SandboxConfig, open_provider, provider_class
+from gym_core.sandbox.providers.local import LocalSandboxConfig
+from gym_core.types.wire import JsonObject
+
+
+def test_a_block_names_one_provider_and_its_settings() -> None:
+    config = SandboxConfig.parse({"local": {"max_memory_mib": 4096}, "default_metadata": {"team": "eyes"}})
+    assert (config.provider, config.default_metadata) == ("local", {"team": "eyes"})
+    assert config.settings == LocalSandboxConfig(max_memory_mib=4096)
+
+
+def test_a_provider_without_settings_has_its_defaults() -> None:
+    assert SandboxConfig.parse({"local": None}).settings == LocalSandboxConfig()
+    assert open_provider({"local": {}}).name == "local"
+
+
+@pytest.mark.parametrize(
+    ("block", "complaint"),
+    [
+        ({}, "sandbox: needs one provider, has none"),
+        ({"local": {}, "other": {}}, "sandbox: needs one provider, has 'local', 'other'"),
+        ({"locl": {}}, "sandbox.locl: no sandbox provider 'locl'; did you mean 'local'?"),
+        ({"firecracker": {}}, "no sandbox provider 'firecracker'; known: "),
+        ({"local": {"max_memory": 1}}, "sandbox.local.max_memory: unknown field; did you mean 'max_memory_mib'?"),
+        ({"local": {"max_memory_mib": 0}}, "sandbox.local.max_memory_mib: 0 is not > 0"),
+        ({"local": {}, "default_metadata": {"a": []}}, "default_metadata"),
+    ],
+)
+def test_mistakes_name_their_place_and_the_nearest_word(block: JsonObject, complaint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SandboxConfig.parse(block)
+    assert complaint in str(caught.value)
+
+
+def test_the_class_of_a_provider_s_settings_is_found_by_name() -> None:
+    assert provider_class("local") is LocalSandboxConfig
