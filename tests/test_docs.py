@@ -65,10 +65,10 @@ _INLINE = re.compile(r"`(gym [a-z][^`]*)`")
 def _commands(text: str) -> Iterator[str]:
     """Each `gym ...` of a code block (continued lines joined) or of inline code."""
     for line in text.replace("\\\n", " ").splitlines():
-        line = _WORDS_BEFORE.sub("", line.strip()).partition(" && ")[0]
+        line = _WORDS_BEFORE.sub("", line.strip())
         if line.startswith("gym "):
-            yield line
-    yield from _INLINE.findall(text)
+            yield line.partition(" && ")[0]
+    yield from (command.partition(" && ")[0] for command in _INLINE.findall(text))
 
 
 @pages
