@@ -25,6 +25,7 @@ from gym_core.servers.model_clock import Clock, SystemClock
 from gym_core.servers.model_config import EndpointSettings, ModelServerConfig
 from gym_core.servers.model_dialect import chat_body, responses_reply
 from gym_core.servers.model_endpoint import EndpointFault, EndpointPool, Progress
+from gym_core.servers.model_memory import keep_freed_memory
 from gym_core.servers.model_messages import only_hash, read_message
 from gym_core.servers.model_proxy import ChatProxy, ClientLeft, until_client_leaves
 from gym_core.servers.model_refusal import Refusal, bad_request
@@ -88,6 +89,9 @@ class ModelServer(Server[ModelConfigT]):
             return caller
 
         return authenticate
+
+    async def open(self) -> None:
+        keep_freed_memory()
 
     async def close(self) -> None:
         await self.sessions.close_all()

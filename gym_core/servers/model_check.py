@@ -93,6 +93,7 @@ class EndpointProbe:
         choice = completion.choices[0] if completion else _Choice()
         return EndpointReport(
             ok=completion is not None and accepts_images and not leaks,
+            answers=completion is not None,
             message=message,
             model=self._settings.model,
             served_models=[name[:200] for name, _ in models[:50]],

@@ -170,7 +170,7 @@ class ChatProxy:
         ours: JsonObject = dict(settings.wanted)
         if settings.streams:
             ours |= {"stream": True, "stream_options": {"include_usage": True}}
-        return shape(call.envelope, call.sending, self._shape, ours)
+        return shape(call.envelope, call.sending, self._shape.for_session(call.session.sampling), ours)
 
     async def forward(self, call: Call, body: ShapedBody) -> Answer:
         return await self._pool.complete(body, affinity=call.session.affinity, progress=call.progress)

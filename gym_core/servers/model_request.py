@@ -7,12 +7,13 @@ as the bytes they came in.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 from msgspec import Raw
 
 from gym_core.servers.model_refusal import bad_request
+from gym_core.types.session import Sampling
 from gym_core.types.wire import JsonObject
 
 MAX_UNCOUNTED_BYTES = 4 << 20
@@ -123,6 +124,12 @@ class Shape:
     """Sampling that is pinned."""
     extra: JsonObject = field(default_factory=dict)
     """Fields from the server's own config."""
+
+    def for_session(self, sampling: Sampling) -> "Shape":
+        """With a session's sampling pinned too; what the server's config pins stays."""
+        said = sampling.model_dump(exclude_none=True)
+        most = min(self.max_output_tokens, said.pop("max_output_tokens", self.max_output_tokens))
+        return replace(self, max_output_tokens=most, overrides=said | self.overrides)
 
 
 @dataclass(frozen=True)

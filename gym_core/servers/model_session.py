@@ -39,6 +39,7 @@ class ModelSession:
     def __init__(self, request: CaptureSessionRequest, state_dir: Path, limits: SessionLimits, clock: Clock) -> None:
         self.id = request.session_id
         self.key = new_token()
+        self.sampling = request.sampling
         self.affinity = hash(self.id) & 0xFFFF
         self.notes: Counter[str] = Counter()
         self.has_used_tools = False
