@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 
 from gym_core.capture.images import AssetStore, externalize, inline
-from gym_core.errors import EpisodeError, FailureKind, TransportError, error_of_kind
+from gym_core.errors import EpisodeError, FailureKind, TransportError, error_of_kind, kind_of_word
 from gym_core.http.client import ServiceClient
 from gym_core.types.flat_row import VerifyRequest, verification_from_flat, verify_request_to_flat
 from gym_core.types.ids import EpisodeId
-from gym_core.types.responses import ResponsesReply
+from gym_core.types.responses import ResponsesBody, ResponsesReply
 from gym_core.types.rollout import Completed, EpisodeEvidence, EpisodeResult, EpisodeTiming, Failed, RunRequest
 from gym_core.types.session import (
     AgentReport,
@@ -35,6 +35,7 @@ from gym_core.types.session import (
     ModelAccess,
     OpenAgentSessionReply,
     OpenAgentSessionRequest,
+    Sampling,
     SandboxEnforcement,
     SandboxLease,
     SeedSessionReply,
@@ -148,6 +149,7 @@ class Episode:
             session_id=self._session_id,
             captures_dir=str(self.storage.captures_dir),
             assets_dir=str(self.storage.assets.folder),
+            sampling=sampling_of(self.request.task.responses_create_params),
         )
         reply = await self.servers.policy.call("POST", "/v1/capture_sessions", request, CaptureSessionReply)
         return ModelAccess(
@@ -198,10 +200,10 @@ class Episode:
         error = response.error
         if error is None:
             return
-        kind = FailureKind(error.code) if error.code in FailureKind.__members__.values() else FailureKind.INTERNAL
-        seen = self._capture
-        if kind in _BLAMED_ON_ENDPOINT and seen and seen.last_failure in FailureKind.__members__.values():
-            raise error_of_kind(FailureKind(seen.last_failure), seen.last_failure_message or "the endpoint failed")
+        kind = kind_of_word(error.code) or FailureKind.INTERNAL
+        endpoint = kind_of_word(self._capture.last_failure) if self._capture else None
+        if kind in _BLAMED_ON_ENDPOINT and self._capture and endpoint:
+            raise error_of_kind(endpoint, self._capture.last_failure_message or "the endpoint failed")
         if response.status == "failed":
             raise error_of_kind(kind, error.message)
 
@@ -276,6 +278,11 @@ class Episode:
             sandbox=self._sandbox,
             timing=EpisodeTiming(total=time.monotonic() - started, model=model_s, **self._seconds),
         )
+
+
+def sampling_of(body: ResponsesBody) -> Sampling:
+    """What a row says of sampling, as the policy model server is told."""
+    return Sampling(temperature=body.temperature, top_p=body.top_p, max_output_tokens=body.max_output_tokens)
 
 
 _BLAMED_ON_ENDPOINT = frozenset({FailureKind.AGENT_RUN_ERROR, FailureKind.NO_FINAL_ANSWER, FailureKind.AGENT_TIMEOUT})

@@ -106,6 +106,11 @@ FAILURE_POLICY: dict[FailureKind, FailurePolicy] = {
 }
 
 
+def kind_of_word(word: str | None) -> FailureKind | None:
+    """The kind that a word from another process names; None for no word, or one that is not ours."""
+    return FailureKind(word) if word is not None and word in FailureKind.__members__.values() else None
+
+
 def outcome_of(kind: FailureKind) -> Outcome:
     return FAILURE_POLICY[kind].outcome
 

@@ -14,7 +14,7 @@ LAYERS = (
     ("types", "errors"),
     ("config", "http"),
     ("sandbox", "judging", "capture"),
-    ("datasets",),
+    ("datasets", "metrics"),
     ("servers",),
     ("episode",),
     ("rollout", "export", "viewer"),

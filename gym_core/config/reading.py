@@ -15,11 +15,11 @@ from gym_core.config.schema import (
     HeadConfig,
     LaunchOptions,
     RunConfig,
-    SamplingDefaults,
     ServerInstance,
 )
 from gym_core.types.ids import SAFE_ID
 from gym_core.types.run import RunOptions
+from gym_core.types.session import Sampling
 from gym_core.types.wire import JsonObject
 
 HEAD = "head_server"
@@ -59,7 +59,7 @@ class ConfigReading:
         references.servers(self._servers.values())
         run_values = {name: values[name] for name in RunOptions.model_fields if name in values}
         self._check_run_values(run_values)
-        sampling = self.problems.validated(SamplingDefaults, values.get(SAMPLING) or {}, SAMPLING)
+        sampling = self.problems.validated(Sampling, values.get(SAMPLING) or {}, SAMPLING)
         launch = {name: values[name] for name in LaunchOptions.model_fields if name in values}
         return RunConfig(
             servers=self._servers,
@@ -67,7 +67,7 @@ class ConfigReading:
             sandboxes=self._sandboxes,
             head=self.problems.validated(HeadConfig, values.get(HEAD) or {}, HEAD) or HeadConfig(),
             launch=self.problems.validated(LaunchOptions, launch, "") or LaunchOptions(),
-            sampling=sampling or SamplingDefaults(),
+            sampling=sampling or Sampling(),
             run_values=run_values,
             parameters=self._parameters,
         )

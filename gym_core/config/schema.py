@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from gym_core.config.roots import TYPE_WORDS, ServerType
 from gym_core.types.ids import SafeId
+from gym_core.types.session import Sampling
 from gym_core.types.wire import JsonObject, Wire
 
 
@@ -76,14 +77,6 @@ class HeadConfig(Wire):
     """0 means any free port."""
 
 
-class SamplingDefaults(Wire):
-    """Sampling of the policy where a task's own row does not say otherwise."""
-
-    temperature: float | None = Field(default=None, ge=0)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    max_output_tokens: int | None = Field(default=None, gt=0)
-
-
 class LaunchOptions(Wire):
     """Top-level switches that are about starting, not about the evaluation."""
 
@@ -105,8 +98,8 @@ class RunConfig(Wire):
     """Blocks that a `sandbox_provider` can name: `{provider: {...}}`."""
     head: HeadConfig = HeadConfig()
     launch: LaunchOptions = LaunchOptions()
-    sampling: SamplingDefaults = SamplingDefaults()
-    """The top-level `responses_create_params`."""
+    sampling: Sampling = Sampling()
+    """Of the policy, where a task's own row does not say otherwise: the top-level `responses_create_params`."""
     run_values: JsonObject = {}
     """The fields of `RunOptions` given at top level, already of the right types."""
     parameters: JsonObject = {}

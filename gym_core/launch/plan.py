@@ -13,7 +13,7 @@ import msgspec
 
 from gym_core.config.blocks import CheckedConfig
 from gym_core.config.roots import ServerType, dataset_path
-from gym_core.config.schema import EnvironmentConfig, SamplingDefaults, ServerInstance, ServerRef
+from gym_core.config.schema import EnvironmentConfig, ServerInstance, ServerRef
 from gym_core.config.secrets import MASK, redact, reveal
 from gym_core.errors import ConfigError
 from gym_core.http.auth import new_token
@@ -23,6 +23,7 @@ from gym_core.servers.agent import AgentServerConfig
 from gym_core.servers.base import ServerConfig
 from gym_core.servers.context import Peer, ServerSlice
 from gym_core.servers.resources import ResourcesServerConfig
+from gym_core.types.session import Sampling
 from gym_core.types.wire import JsonObject, Secret, Wire
 
 RUN_TOKEN_VARIABLE = "GYM_RUN_TOKEN"
@@ -72,7 +73,7 @@ class HeadSlice(Wire):
     state_dir: str
     servers: list[ServerEntry]
     environments: dict[str, EnvironmentEntry]
-    sampling: SamplingDefaults
+    sampling: Sampling
     run_values: JsonObject
     config_view: JsonObject
     """The merged configuration, redacted."""
@@ -102,9 +103,11 @@ class LaunchPlan:
 
 
 def plan_launch(checked: CheckedConfig, *, state_dir: Path, argv: list[str]) -> LaunchPlan:
-    """Bind every address and cut the slices. Raises ConfigError when an address cannot be had; nothing stays bound."""
+    """Bind the needed servers' addresses and cut the slices. Raises ConfigError when an address cannot be had; nothing
+    stays bound then."""
+    needed = needed_servers(checked)
     with contextlib.ExitStack() as undo:
-        listeners = {name: _listen(checked, server, undo) for name, server in checked.run.servers.items()}
+        listeners = {name: _listen(checked, checked.run.servers[name], undo) for name in needed}
         head_listener = bind(checked.run.head.host, checked.run.head.port, "head", undo)
         tokens = {name: new_token() for name in listeners}
         urls = {name: listener.url for name, listener in listeners.items()}
@@ -150,6 +153,7 @@ def head_slice(
     servers = [
         ServerEntry(name=s.name, type=s.type, implementation=s.implementation, url=urls[s.name], token=tokens[s.name])
         for s in checked.run.servers.values()
+        if s.name in urls
     ]
     user_token = os.environ.get(USER_TOKEN_VARIABLE)
     return HeadSlice(
@@ -190,6 +194,12 @@ def _environment(checked: CheckedConfig, environment: EnvironmentConfig) -> Envi
         datasets=datasets,
         identity=_identity(checked, environment),
     )
+
+
+def needed_servers(checked: CheckedConfig) -> list[str]:
+    """Names of the servers that some environment leads to; all of them when there is no environment."""
+    ends = [ref.name for e in checked.run.environments.values() for ref in (e.resources_server, e.agent_server)]
+    return _reached(checked, ends) if ends else sorted(checked.run.servers)
 
 
 def _identity(checked: CheckedConfig, environment: EnvironmentConfig) -> JsonObject:
@@ -277,7 +287,8 @@ def _listen(checked: CheckedConfig, server: ServerInstance, undo: contextlib.Exi
 def external_urls(checked: CheckedConfig) -> dict[str, str]:
     """Where servers are that somebody else starts (containers). Raises ConfigError naming those that do not say."""
     urls, problems = {}, []
-    for name, server in checked.run.servers.items():
+    for name in needed_servers(checked):
+        server = checked.run.servers[name]
         block = checked.blocks[name]
         if not isinstance(block, ServerConfig) or not (block.url or (block.host and block.port)):
             problems.append(f"config: {server.path}: served alone, a server needs `url`, or `host` and `port`")

@@ -10,24 +10,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gym_core.capture.images import AssetStore, image_urls, parse_reference
-from gym_core.config.schema import SamplingDefaults
 from gym_core.datasets.prepared import assets_of, read_dataset
 from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
 from gym_core.errors import ConfigError, EpisodeError
+from gym_core.http.client import ServiceClient
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry, identity_hash
+from gym_core.metrics import aggregate, estimate
 from gym_core.rollout.collect import Breakdown, Collector
-from gym_core.rollout.metrics import aggregate, estimate
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, write_json
 from gym_core.rollout.plan import plan_rollouts
 from gym_core.types.metrics import MetricsReport
+from gym_core.types.model_call import EndpointReport
 from gym_core.types.rollout import EpisodeResult, RunRequest
 from gym_core.types.run import RunOptions, RunProgress, RunResult, RunState
+from gym_core.types.session import Sampling
 from gym_core.types.task import Task
 from gym_core.types.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
 SNAPSHOT_EVERY_S = 0.5
+CHECK_PAUSES_S = (1.0, 4.0)
+"""An endpoint that is busy or starting gets a second and a third look."""
+CHECK_TIMEOUT_S = 200.0
 ENDED = frozenset({RunState.DONE, RunState.CANCELLED, RunState.FAILED})
 
 
@@ -37,7 +42,7 @@ class RunSetting:
 
     environment: EnvironmentEntry
     servers: EpisodeServers
-    sampling: SamplingDefaults
+    sampling: Sampling
     versions: dict[str, str]
     argv: list[str]
     logs_dir: Path
@@ -152,7 +157,8 @@ class Run:
         environment = self.setting.environment
         dataset = choose_dataset(environment, self.options.split)
         tasks = await asyncio.to_thread(self._load_tasks, dataset)
-        output = await asyncio.to_thread(self._open_output, dataset)
+        endpoint = await check_policy(self.setting.servers.policy, needs_images=any(map(has_images, tasks)))
+        output = await asyncio.to_thread(self._open_output, dataset, endpoint)
         try:
             requests = plan_rollouts(
                 tasks,
@@ -194,13 +200,14 @@ class Run:
             raise ConfigError(f"dataset {dataset.name!r}: {path} holds no task")
         return tasks
 
-    def _open_output(self, dataset: DatasetEntry) -> RunOutput:
+    def _open_output(self, dataset: DatasetEntry, endpoint: EndpointReport) -> RunOutput:
         identity: JsonObject = self.setting.environment.identity
         manifest = RunManifest(
             run_hash=identity_hash(identity),
             identity=identity,
             versions=self.setting.versions,
             datasets={dataset.name: {"path": dataset.path, "sha256": file_sha256(Path(dataset.path))}},
+            endpoint=endpoint.model_dump(mode="json"),
             options=self.options.model_dump(mode="json"),
             argv=self.setting.argv,
         )
@@ -240,6 +247,24 @@ class EpisodePlayer:
         return await Episode(request, attempt, self.servers, self.storage, self.pending).run()
 
 
+async def check_policy(policy: ServiceClient, *, needs_images: bool) -> EndpointReport:
+    """One real completion before hours are spent. Raises ConfigError when the endpoint cannot play these tasks."""
+    for pause_s in (*CHECK_PAUSES_S, None):
+        report = await policy.call("POST", "/v1/check", None, EndpointReport, timeout_s=CHECK_TIMEOUT_S)
+        if report.answers or pause_s is None:
+            break
+        await asyncio.sleep(pause_s)
+    if not report.answers or (needs_images and not report.accepts_images):
+        raise ConfigError(f"policy endpoint: {report.message}")
+    if report.message:
+        log.warning("policy endpoint", extra={"reason": report.message})
+    return report
+
+
+def has_images(task: Task) -> bool:
+    return bool(image_urls(task.responses_create_params))
+
+
 def choose_dataset(environment: EnvironmentEntry, split: str) -> DatasetEntry:
     """The dataset of a split. Raises ConfigError naming what there is."""
     found = [dataset for dataset in environment.datasets if dataset.type == split]
@@ -250,7 +275,7 @@ def choose_dataset(environment: EnvironmentEntry, split: str) -> DatasetEntry:
     return found[0]
 
 
-def with_sampling(task: Task, sampling: SamplingDefaults) -> Task:
+def with_sampling(task: Task, sampling: Sampling) -> Task:
     """The task with the run's sampling where its own row says nothing."""
     body = task.responses_create_params
     missing = {k: v for k, v in sampling.model_dump(exclude_none=True).items() if getattr(body, k) is None}

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from gym_core.errors import FAILURE_POLICY
-from gym_core.rollout.metrics import Outcome, outcome_of
+from gym_core.metrics import Outcome, outcome_of
 from gym_core.rollout.output import RunOutput
 from gym_core.types.rollout import Completed, EpisodeResult, Failed, RolloutRecord, RunRequest
 from gym_core.types.run import RunOptions

@@ -31,6 +31,8 @@ class RunManifest(Wire):
     """What a score depends on: blocks without addresses and secrets, versions, sandbox content."""
     versions: dict[str, str] = {}
     datasets: JsonObject = {}
+    endpoint: JsonObject = {}
+    """What the policy's endpoint said of itself before the run."""
     options: JsonObject = {}
     argv: list[str] = []
     started_at: float = Field(default_factory=time.time)

@@ -23,6 +23,7 @@ from gym_core.errors import (
     Outcome,
     SandboxError,
     boundary,
+    kind_of_word,
     outcome_of,
 )
 from gym_core.http.app import add_route
@@ -31,6 +32,7 @@ from gym_core.sandbox.egress import network_policy
 from gym_core.sandbox.lease import LeaseTable
 from gym_core.sandbox.lease_routes import add_lease_routes
 from gym_core.sandbox.providers import open_provider
+from gym_core.servers.aggregate import AggregateReply, AggregateRequest, aggregate_rows
 from gym_core.servers.base import Server, ServerConfig
 from gym_core.servers.context import ServerContext
 from gym_core.servers.sessions import SessionTable
@@ -148,6 +150,7 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         add_route(app, "POST", "/seed_session", self.seed, body=SeedSessionRequest, reply=SeedSessionReply)
         add_route(app, "POST", "/close_session", self.close_session, body=CloseSessionRequest, reply=CloseSessionReply)
         app.add_api_route("/verify", self._verify_route, methods=["POST"], response_model=None)
+        add_route(app, "POST", "/aggregate_metrics", aggregate_rows, body=AggregateRequest, reply=AggregateReply)
         add_lease_routes(app, self.leases)
 
     # -- seed ---------------------------------------------------------------
@@ -226,7 +229,7 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         submission = Submission(self.read_task(request.task.task_data), request.response, session)
         error = request.response.error
         if error is not None:
-            kind = FailureKind(error.code) if error.code in FailureKind.__members__.values() else FailureKind.INTERNAL
+            kind = kind_of_word(error.code) or FailureKind.INTERNAL
             failure = Failure(kind=kind, reason=error.message[:2000], stage="respond")
             scored = outcome_of(kind) is Outcome.SCORE_ZERO
             return Verification.failed(failure, await self.describe_failure(submission) if scored else None)

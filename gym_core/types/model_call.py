@@ -87,6 +87,9 @@ class EndpointReport(Wire):
     """What a model endpoint was seen to do in one probe."""
 
     ok: bool
+    """It answers, takes pictures, and its template does not garble them."""
+    answers: bool = False
+    """A completion came back."""
     message: str
     """What went wrong and what to do, or "" when all is well."""
     model: str

@@ -106,6 +106,15 @@ class CloseAgentSessionReply(Wire):
     agent_observations: AgentReport
 
 
+class Sampling(Wire):
+    """How the policy samples; None leaves it to the endpoint."""
+
+    temperature: float | None = Field(default=None, ge=0)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_output_tokens: int | None = Field(default=None, gt=0)
+    """Of one call."""
+
+
 class CaptureSessionRequest(Wire):
     """Asks the policy model server for a session key."""
 
@@ -114,6 +123,8 @@ class CaptureSessionRequest(Wire):
     """Absolute folder for this session's call records; None keeps them under the server's own state folder."""
     assets_dir: str | None = None
     """Absolute folder of images by SHA-256; None as above."""
+    sampling: Sampling = Sampling()
+    """Holds for every call of the session, whatever the harness sends: harnesses cannot be told."""
 
 
 class CaptureSessionReply(Wire):

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gym_core.rollout.metrics import aggregate, estimate, outcome_of, pass_at_k, t_quantile_975
+from gym_core.metrics import aggregate, estimate, outcome_of, pass_at_k, t_quantile_975
 from gym_core.rollout.plan import plan_rollouts
 from tests.fakes.rollouts import make_record, make_task
 

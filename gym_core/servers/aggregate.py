@@ -1,0 +1,76 @@
+"""`/aggregate_metrics`: NeMo's flat verify rows in, NeMo's groups of numbers out."""
+
+from collections import defaultdict
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gym_core.metrics import Outcome, aggregate, estimate
+from gym_core.types.wire import JsonObject, Wire
+
+
+class AggregateRequest(Wire):
+    verify_responses: list[JsonObject]
+
+
+class AggregateReply(Wire):
+    key_metrics: dict[str, float]
+    agent_metrics: dict[str, float]
+    """The key metrics, and how many rollouts and tasks they rest on."""
+    group_level_metrics: list[JsonObject]
+    """One a task."""
+    repeat_level_metrics: list[JsonObject]
+    """One a repeat, over its tasks."""
+
+
+class _Row(BaseModel):
+    """What a mean needs of a verify row, whoever wrote it."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    reward: float | None
+    mask_sample: bool = False
+    failure_kind: str | None = None
+    category: str = ""
+    l2_category: str = ""
+    task_index: int = Field(default=0, alias="_ng_task_index")
+    rollout_index: int = Field(default=0, alias="_ng_rollout_index")
+
+    def outcome(self) -> Outcome:
+        return Outcome(
+            task_hash=str(self.task_index),
+            repeat=self.rollout_index,
+            reward=None if self.mask_sample else self.reward,
+            category=self.category,
+            subtype=self.l2_category,
+            failure=self.failure_kind,
+            agrees_with_matcher=None,
+            tool_calls={},
+            tokens={},
+            seconds={},
+        )
+
+
+async def aggregate_rows(request: AggregateRequest) -> AggregateReply:
+    """Masked rows are counted and left out of every mean. Raises ValueError for a row without a reward."""
+    outcomes = [_Row.model_validate(row).outcome() for row in request.verify_responses]
+    report = aggregate(outcomes, environment="", expected=len(outcomes))
+    counts = {f"coverage/{name}": float(value) for name, value in report.coverage.model_dump().items()}
+    return AggregateReply(
+        key_metrics=report.key_metrics,
+        agent_metrics=report.key_metrics | counts,
+        group_level_metrics=_by(outcomes, "task_hash", "_ng_task_index"),
+        repeat_level_metrics=_by(outcomes, "repeat", "_ng_rollout_index"),
+    )
+
+
+def _by(outcomes: list[Outcome], attribute: str, column: str) -> list[JsonObject]:
+    groups: dict[int, list[list[float]]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.reward is not None:
+            groups[int(getattr(outcome, attribute))].append([outcome.reward])
+    rows: list[JsonObject] = []
+    for key, rewards in sorted(groups.items()):
+        found = estimate(rewards)
+        interval = {"ci_low_95": found.ci_low_95, "ci_high_95": found.ci_high_95}
+        rows.append({column: key, "num_rollouts": found.rollouts, "mean/reward": found.mean, **interval})
+    return rows
