@@ -3,35 +3,45 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_OUTPUT ?= results/demo/puzzles.jsonl
 
-.PHONY: setup demo test test-all lint bench clean
+.PHONY: setup toolkit demo test test-live lint bench clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -e '.[dev,bubblewrap]'
 	touch $(STAMP)
+
+# What sandboxes carry: OpenCode, ripgrep, Python with image packages. Built once for a machine, then only checked.
+toolkit: setup
+	$(BIN)/gym sandbox build
+
+# Real OpenCode in real sandboxes, played by a policy without weights that looks at the pixels.
+demo: toolkit
+	$(BIN)/gym eval prepare --benchmark visual_puzzles_opencode
+	$(BIN)/gym eval run --benchmark visual_puzzles_opencode --model-type scripted_model \
+		++reuse_existing_data_preparation=true --concurrency 2 --output $(DEMO_OUTPUT)
+	@echo
+	@echo "That was a policy without weights. Now a real model, behind any OpenAI-compatible endpoint:"
+	@echo "  $(BIN)/gym eval run --benchmark visual_puzzles_opencode --model-type vllm_model --output results/mine.jsonl \\"
+	@echo "    ++policy_base_url=http://HOST:8000/v1 ++policy_api_key=EMPTY ++policy_model_name=MODEL"
 
 test: setup
 	$(BIN)/python -m pytest -n 2 -m "not slow and not live"
 
-test-all: setup
-	$(BIN)/gym sandbox build
-	$(BIN)/python -m pytest
+# Needs the toolkit; takes minutes.
+test-live: toolkit
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or live"
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-demo: setup
-	$(BIN)/gym sandbox build
-	$(BIN)/gym eval prepare --benchmark visual_puzzles_opencode
-	$(BIN)/gym eval run --benchmark visual_puzzles_opencode --model-type scripted_model --output results/demo.jsonl
-
-bench: setup
+bench: toolkit
 	$(BIN)/python -m tests.bench
 
 clean:
