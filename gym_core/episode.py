@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from gym_core.capture.images import AssetStore, externalize, inline
-from gym_core.errors import EpisodeError, FailureKind, TransportError, error_of_kind, kind_of_word
+from gym_core.errors import EpisodeError, FailureKind, SessionError, TransportError, error_of_kind, kind_of_word
 from gym_core.http.client import ServiceClient
 from gym_core.types.flat_row import VerifyRequest, verification_from_flat, verify_request_to_flat
 from gym_core.types.ids import EpisodeId
@@ -201,9 +201,11 @@ class Episode:
         if error is None:
             return
         kind = kind_of_word(error.code) or FailureKind.INTERNAL
-        endpoint = kind_of_word(self._capture.last_failure) if self._capture else None
-        if kind in _BLAMED_ON_ENDPOINT and self._capture and endpoint:
-            raise error_of_kind(endpoint, self._capture.last_failure_message or "the endpoint failed")
+        if kind in _BLAMED_ON_ENDPOINT:
+            if self._capture is None:
+                raise SessionError(f"the policy model server lost the session; the agent saw: {error.message}")
+            if endpoint := kind_of_word(self._capture.last_failure):
+                raise error_of_kind(endpoint, self._capture.last_failure_message or "the endpoint failed")
         if response.status == "failed":
             raise error_of_kind(kind, error.message)
 
