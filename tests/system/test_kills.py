@@ -1,0 +1,160 @@
+"""A run that is killed at any moment: nothing of it is lost, doubled, wrongly scored or left behind."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gym_core.sandbox import toolkit
+from gym_core.types.wire import JsonObject
+from tests.system import sums
+from tests.system.endpoints import Endpoints, open_endpoints
+from tests.system.house import Command, House
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+TASKS, REPEATS = 8, 2
+PAUSE_S = 0.2
+"""Of the policy's endpoint, one request at a time: a run takes a little over TASKS * REPEATS of these."""
+SERVICES = ("sums_agent", "sums_server", "policy_model")
+"""Killed, they are started again and the run goes on; without the others there is no run."""
+VICTIMS = ("cli", "head", *SERVICES, "nursery")
+
+
+@contextlib.asynccontextmanager
+async def evaluation(house: House, *, harness: sums.Harness = "single_call") -> AsyncIterator[list[str]]:
+    """Words of the command under test."""
+    commands = ("python3 -c 'print(1)'",) if harness == "opencode_agent" else ()
+    cases = sums.cases(TASKS, commands=commands)
+    config = sums.write_config(house.folder, TASKS, harness=harness)
+    async with open_endpoints(house, house.folder / "endpoints", cases, pause_s=PAUSE_S) as endpoints:
+        yield ["eval", "run", *sums.words(config, endpoints), "--output", str(house.output), "--concurrency", "3"]
+
+
+def measured(row: JsonObject) -> tuple[object, ...]:
+    """What must not depend on how often a run was killed."""
+    details = {name: row[name] for name in row["_gym_details"]}
+    return (row["_gym_task_hash"], row["_ng_rollout_index"], row["reward"], row["failure_kind"], str(details))
+
+
+def assert_undisturbed(house: House, repeats: int) -> None:
+    """The rows are those that the script implies, each once."""
+    rows = house.rows()
+    graded = {(row["source_id"], row["_ng_rollout_index"]): row["reward"] for row in rows}
+    assert graded == {(str(n), r): sums.expected_reward(n) for n in range(TASKS) for r in range(repeats)}
+    assert len(rows) == TASKS * repeats
+    kinds = {row["failure_kind"] for row in rows}
+    assert kinds == {None, "no_final_answer"}
+    assert {row["extracted_answer"] for row in rows if row["failure_kind"] is None} == {
+        str(2 * n + (n % 3 == 2)) for n in range(TASKS) if n % 7 != 6
+    }
+    assert house.metrics()["coverage"]["missing"] == 0
+
+
+async def strike(command: Command, victim: str, rng: random.Random, *, longest_s: float) -> None:
+    """SIGKILL a process of the gym at a random moment: of its start, one time in five, else of the run."""
+    if rng.random() < 0.2:
+        await command.until(lambda: victim in command.servers())
+        await asyncio.sleep(rng.uniform(0, 0.3))
+    else:
+        await command.until(command.house.beside("_run.json").exists)
+        await asyncio.sleep(rng.uniform(0, longest_s))
+    servers = command.servers()
+    assert victim in servers, f"{victim} is not there: {servers}"
+    os.kill(servers[victim], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_a_killed_run_ends_as_an_undisturbed_one(house: House, seed: int) -> None:
+    rng, victim = random.Random(seed), VICTIMS[seed % len(VICTIMS)]
+    async with asyncio.timeout(240), evaluation(house) as words:
+        words += ["--num-repeats", str(REPEATS)]
+        command = house.start(*words)
+        await strike(command, victim, rng, longest_s=TASKS * REPEATS * PAUSE_S * 0.7)
+        groups = house.sandbox_cgroups()
+        ended = await command.ended()
+        if victim in ("cli", "head", "nursery"):
+            assert ended.code != 0
+        if seed % 2 == 0:
+            await house.all_gone()
+        for _ in range(3):
+            if ended.code == 0:
+                break
+            ended = await house.run(*words)
+        assert ended.code == 0, ended.err
+        assert_undisturbed(house, REPEATS)
+        await house.all_gone()
+        assert house.sandbox_records() == []
+        assert [group for group in groups if group.exists()] == []
+
+
+@pytest.mark.parametrize("victim", SERVICES)
+async def test_a_run_goes_on_by_itself_when_a_server_is_killed(house: House, victim: str) -> None:
+    async with asyncio.timeout(120), evaluation(house) as words:
+        command = house.start(*words, "--num-repeats", str(REPEATS))
+        for rows in (2, 6):
+            await command.until(lambda rows=rows: house.output.exists() and len(house.rows()) >= rows)
+            await command.until(lambda: victim in command.servers())
+            os.kill(command.servers()[victim], signal.SIGKILL)
+        ended = await command.ended()
+        assert ended.code == 0, ended.err
+        assert_undisturbed(house, REPEATS)
+        assert house.metrics()["coverage"]["masked"] == 0
+        await house.all_gone()
+        assert house.sandbox_records() == []
+
+
+@pytest.mark.skipif(not toolkit.is_built(), reason="no toolkit: run `gym sandbox build`")
+@pytest.mark.parametrize("victim", ["cli", "sums_agent", "sums_server", "policy_model"])
+async def test_a_killed_opencode_run_ends_as_an_undisturbed_one(house: House, victim: str) -> None:
+    rng = random.Random(victim)
+    async with asyncio.timeout(400), evaluation(house, harness="opencode_agent") as words:
+        command = house.start(*words)
+        await command.until(lambda: len(house.sandbox_records()) == 3)
+        await asyncio.sleep(rng.uniform(0, 10))
+        os.kill(command.servers()[victim], signal.SIGKILL)
+        groups = house.sandbox_cgroups()
+        ended = await command.ended(300)
+        if victim == "cli":
+            await house.all_gone()
+            ended = await house.run(*words, timeout_s=300)
+        assert ended.code == 0, ended.err
+        assert_undisturbed(house, 1)
+        await house.all_gone()
+        assert house.sandbox_records() == []
+        assert [group for group in groups if group.exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("signals", "is_drained"),
+    [([signal.SIGINT], True), ([signal.SIGINT, signal.SIGINT], False), ([signal.SIGTERM], False)],
+    ids=["one-interrupt", "two-interrupts", "terminate"],
+)
+async def test_an_interrupted_run_ends_with_130_and_goes_on_later(
+    house: House, signals: list[signal.Signals], is_drained: bool
+) -> None:
+    async with asyncio.timeout(120), evaluation(house) as words:
+        command = house.start(*words)
+        await command.until(lambda: house.output.exists() and len(house.rows()) >= 1)
+        for number in signals:
+            command.signal(number)
+            await asyncio.sleep(0.2)
+        ended = await command.ended(30)
+        assert ended.code == 130, ended.err
+        await house.all_gone()
+        finished = {measured(row) for row in house.rows()}
+        assert 0 < len(finished) < TASKS
+        assert house.rows(house.beside("_failures.jsonl")) == []
+        captures = list(Path(house.beside("_captures")).iterdir())
+        if is_drained:
+            assert len(captures) == len(finished)
+        again = await house.run(*words)
+        assert again.code == 0, again.err
+        assert finished < {measured(row) for row in house.rows()}
+        assert_undisturbed(house, 1)
+        await house.all_gone()
