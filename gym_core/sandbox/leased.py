@@ -21,6 +21,7 @@ _EXEC_GRACE_S = 60.0
 """How long past a command's own time-out its reply may take."""
 
 _RENEWALS_PER_TTL = 3
+_SHORTEST_RENEWAL_S = 0.05
 
 
 class LeaseReply(Protocol):
@@ -61,7 +62,7 @@ class LeasedSandbox:
         self._lease = lease
         self._transport = transport
         self._base = f"/v1/sandboxes/{lease.lease_id}"
-        self._renew_every_s = max(1.0, (lease.expires_at - time.time()) / _RENEWALS_PER_TTL)
+        self._renew_every_s = max(_SHORTEST_RENEWAL_S, (lease.expires_at - time.time()) / _RENEWALS_PER_TTL)
         self._closing: asyncio.Task[None] | None = None
 
     @property

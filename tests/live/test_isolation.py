@@ -365,6 +365,9 @@ async def test_what_cannot_be_had_is_refused_with_the_reason(provider: LocalProv
         await provider.create("image", SMALL.model_copy(update={"image": "debian"}))
     with pytest.raises(SandboxUnavailable, match="could not make one"):
         await provider.create("workdir", SMALL.model_copy(update={"workdir": "/usr/not/there"}))
+    named = {**SMALL.model_dump(), "network": {"kind": "model_only", "host": "localhost", "port": 1}}
+    with pytest.raises(SandboxUnavailable, match="literal address"):
+        await provider.create("named", SandboxSpec.model_validate(named))
     full = LocalProvider(LocalSandboxConfig(state_dir=str(tmp_path / "full"), max_memory_mib=300))
     await full.create("first", SMALL)
     with pytest.raises(SandboxUnavailable, match="max_memory_mib"):

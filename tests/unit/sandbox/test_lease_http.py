@@ -119,6 +119,17 @@ async def test_a_bug_in_the_sandbox_is_told_without_its_detail(lender: Lender, s
     assert "secret" not in str(caught.value)
 
 
+async def test_a_lease_is_renewed_while_a_long_command_runs(lender: Lender, sandbox: FakeSandbox) -> None:
+    async def until_renewed(box: FakeSandbox) -> ExecResult:
+        while box.renewals < 2:  # noqa: ASYNC110 - the borrower's progress
+            await asyncio.sleep(0)
+        return ExecResult(exit_code=0)
+
+    sandbox.on_exec(lambda launch, box: until_renewed(box))
+    async with asyncio.timeout(5):
+        assert (await lender.lend(sandbox, ttl_s=0.1).exec(HELLO)).ok
+
+
 async def test_closing_gives_the_sandbox_back(lender: Lender, sandbox: FakeSandbox) -> None:
     leased = lender.lend(sandbox)
     await leased.close()

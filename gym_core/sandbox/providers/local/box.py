@@ -26,6 +26,7 @@ _ENV = {"PATH": PATH, "HOME": HOME, "USER": "agent", "LANG": "C.UTF-8", "TERM": 
 _TRANSFER_TIMEOUT_S = 300.0
 _PING_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_S = 10.0
+_DRAIN_TIMEOUT_S = 30.0
 _LEFTOVER_S = 0.25
 """How long output is still collected after the command ended, when something keeps its pipes open."""
 
@@ -140,8 +141,9 @@ class LocalSandbox:
             async with self._request(message, pipe.write_fd) as running:
                 pipe.close_write()
                 status = await self._transferred(running, path)
-                await pipe.ended_within(_KILL_TIMEOUT_S)
             _raise_for(status, f"read of {path!r}", path)
+            if not await pipe.ended_within(_DRAIN_TIMEOUT_S):
+                raise SandboxError(f"read of {path!r}: the last bytes did not come")
             return bytes(pipe.content)
 
     async def renew(self) -> None:

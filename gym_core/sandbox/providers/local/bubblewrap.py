@@ -134,8 +134,15 @@ class Descriptors:
 
     @classmethod
     def open(cls, *, seccomp: bytes, init: bytes) -> "Descriptors":
-        etc = {name: memory_file(text.encode()) for name, text in _ETC.items()}
-        return cls(memory_file(seccomp), memory_file(init), etc)
+        opened: list[int] = []
+        try:
+            for content in (seccomp, init, *(text.encode() for text in _ETC.values())):
+                opened.append(memory_file(content))
+        except OSError:
+            for fd in opened:
+                os.close(fd)
+            raise
+        return cls(opened[0], opened[1], dict(zip(_ETC, opened[2:], strict=True)))
 
     @property
     def all(self) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 _FOLDER = "gym"
 _PERIOD_US = 100_000
+_MAKE_TRIES = 5
 _REMOVE_TRIES = 400
 _REMOVE_WAIT_S = 0.005
 
@@ -55,6 +56,16 @@ class Cgroup:
 
     def make(self, resources: SandboxResources) -> None:
         """About 1 ms. Raises OSError; `remove` is right then too."""
+        for _ in range(_MAKE_TRIES - 1):
+            try:
+                return self._make(resources)
+            except FileNotFoundError:  # another provider tidied the parent away just now
+                for folder in self.folders:
+                    with contextlib.suppress(FileNotFoundError):
+                        folder.rmdir()
+        return self._make(resources)
+
+    def _make(self, resources: SandboxResources) -> None:
         quota_us = max(1000, int(resources.cpu * _PERIOD_US))
         memory = str(resources.memory_mib << 20)
         if self.tree.version == "cgroup_v2":

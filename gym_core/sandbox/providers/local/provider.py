@@ -1,10 +1,11 @@
 """The embedded provider: sandboxes on this host, without root, Docker or a firewall."""
 
 import asyncio
+import ipaddress
 import logging
 
 from gym_core.errors import SandboxError, SandboxUnavailable
-from gym_core.sandbox.contract import Mount, SandboxSpec, SweepReport
+from gym_core.sandbox.contract import ModelOnly, Mount, SandboxSpec, SweepReport
 from gym_core.sandbox.providers.local.box import LocalSandbox
 from gym_core.sandbox.providers.local.bubblewrap import init_interpreter
 from gym_core.sandbox.providers.local.host import Host, LocalSandboxConfig, survey
@@ -74,6 +75,8 @@ class LocalProvider:
             raise SandboxUnavailable(
                 f"local sandboxes have no images; leave `image` out, or use a provider that runs {spec.image!r}"
             )
+        if isinstance(spec.network, ModelOnly):
+            _must_be_literal(spec.network.host)
         limit, asked = self._config.max_memory_mib, spec.resources.memory_mib
         lent = sum(box.spec.resources.memory_mib for box in self._boxes.values())
         if limit is not None and lent + asked > limit:
@@ -107,3 +110,11 @@ class LocalProvider:
             for box in self._boxes.values()
             if box.init_pid is not None
         ]
+
+
+def _must_be_literal(host: str) -> None:
+    """A name would be looked up anew at every connection, and could lead elsewhere."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError as error:
+        raise SandboxUnavailable(f"local sandboxes: model_only needs a literal address, not {host!r}") from error
