@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import aiohttp
+import aiohttp.abc
+import aiohttp.payload
 
 from gym_core.http.client import HttpPool
 
@@ -62,6 +64,33 @@ class UpstreamReply:
         return bytes(found[:max_bytes])
 
 
+class _Body(aiohttp.payload.Payload):
+    """Bytes in two writes: aiohttp joins the first with the headers, which would copy a body of megabytes once more.
+
+    (It also warns of bodies beyond 1 MiB that come as plain bytes: writing them could block. The transport takes what
+    the socket takes and keeps the rest.)
+    """
+
+    _FIRST_BYTES = 4096
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self._content = content
+        self._size = len(content)
+
+    async def write(self, writer: aiohttp.abc.AbstractStreamWriter) -> None:
+        content = memoryview(self._content)
+        await writer.write(content[: self._FIRST_BYTES])
+        if len(content) > self._FIRST_BYTES:
+            await writer.write(content[self._FIRST_BYTES :])
+
+    async def as_bytes(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        return self._content
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._content.decode(encoding, errors)
+
+
 class Upstream:
     """One pool's way to model endpoints."""
 
@@ -78,7 +107,12 @@ class Upstream:
         """Leaving early closes the connection, which is how an endpoint learns to stop. Raises UpstreamError."""
         with _named_errors(url):
             response = await self._pool.session.request(
-                method, url, data=body, headers=headers, timeout=self._timeout, allow_redirects=False
+                method,
+                url,
+                data=None if body is None else _Body(body),
+                headers=headers,
+                timeout=self._timeout,
+                allow_redirects=False,
             )
         try:
             found = response.headers
