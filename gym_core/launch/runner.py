@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -49,6 +48,7 @@ async def running_gym(checked: CheckedConfig, *, warmup: Warmup | None = None) -
     except BaseException:
         abandon(warm)
         raise
+    children.lost.add_done_callback(lambda _: _note_lost(died, warm.state_dir))
     try:
         plan = plan_launch(checked, state_dir=warm.state_dir, argv=sys.argv)
         try:
@@ -90,18 +90,35 @@ def _memory_file(name: str, content: Wire) -> int:
 
 
 async def _until_ready(client: ServiceClient, died: "asyncio.Future[str]") -> None:
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    while not died.done() and time.monotonic() < deadline:
-        if (await client.send("GET", "/readyz", timeout_s=5)).status == 200:
-            return
+    polling = asyncio.create_task(_poll_until_ready(client), name="until-ready")
+    either: set[asyncio.Future[None] | asyncio.Future[str]] = {polling, died}
+    try:
+        await asyncio.wait(either, timeout=READY_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        if died.done():
+            raise GymDied(died.result())
+        if not polling.done():
+            raise GymDied(f"the gym was not ready within {READY_TIMEOUT_S:g} s")
+        polling.result()
+    finally:
+        polling.cancel()
+        await asyncio.wait({polling})
+
+
+async def _poll_until_ready(client: ServiceClient) -> None:
+    while (await client.send("GET", "/readyz", timeout_s=READY_TIMEOUT_S)).status != 200:
         await asyncio.sleep(READY_POLL_S)
-    raise GymDied(died.result() if died.done() else f"the gym was not ready within {READY_TIMEOUT_S:g} s")
 
 
 def _note_exit(exit_: ChildExit, died: "asyncio.Future[str]", state_dir: Path) -> None:
     if not died.done():
         tail = log_tail(state_dir / "head.log")
         died.set_result(f"the head server ended (code {exit_.code}); {state_dir / 'head.log'}:\n{tail}")
+
+
+def _note_lost(died: "asyncio.Future[str]", state_dir: Path) -> None:
+    if not died.done():
+        tail = log_tail(state_dir / "nursery.log")
+        died.set_result(f"the nursery process ended; {state_dir / 'nursery.log'}:\n{tail}")
 
 
 def _wait_for_end(process: "subprocess.Popen[bytes]") -> None:

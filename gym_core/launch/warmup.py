@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym_core.launch.children import start_nursery
-from gym_core.launch.state import default_state_dir
+from gym_core.launch.state import default_state_dir, prune_state_dirs
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Warmup:
 
 def start_warmup(state_dir: Path | None = None) -> Warmup:
     """Begin before anything else: imports are most of a start. Give it to `running_gym`, or `abandon` it."""
+    prune_state_dirs()
     state = state_dir or default_state_dir()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     control, process = start_nursery(state / "nursery.log")
