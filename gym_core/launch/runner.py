@@ -105,7 +105,7 @@ async def _until_ready(client: ServiceClient, died: "asyncio.Future[str]") -> No
 
 
 async def _poll_until_ready(client: ServiceClient) -> None:
-    while (await client.send("GET", "/readyz", timeout_s=READY_TIMEOUT_S)).status != 200:
+    while (await client.send("GET", "/readyz", timeout_s=READY_TIMEOUT_S)).status != 200:  # noqa: ASYNC110 - a poll
         await asyncio.sleep(READY_POLL_S)
 
 
