@@ -106,12 +106,6 @@ def test_commands_are_found_where_they_stand() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["make demo", "make test", "make test-all", "make lint", "make setup"])
-def test_the_make_targets_that_are_named_exist(name: str) -> None:
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert name.removeprefix("make ") in targets
-
-
 def test_every_make_target_that_a_page_names_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in _pages():
