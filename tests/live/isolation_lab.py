@@ -1,6 +1,6 @@
 """The world around an isolation probe: namespaces of its own with decoy servers, a sandbox, and a control without one.
 
-    POLICY_API_KEY=a-secret python -m tests.live.isolation_lab STATE_DIR [--as-nobody] [--no-bwrap-on-path]
+    POLICY_API_KEY=secret python -m tests.live.isolation_lab DIR [--as-nobody] [--no-bwrap-on-path] [--no-filter]
 
 Makes a network and a mount namespace for itself first, and refuses to go on where anything leads outside: the addresses
 of a cloud's metadata service and of a second interface can then be ours. Prints {"sandbox": {check: [is_ok, why]},
@@ -14,9 +14,11 @@ import json
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 from gym_core.sandbox.contract import Launch, ModelOnly, SandboxResources, SandboxSpec
 from gym_core.sandbox.providers.local import LocalProvider, LocalSandboxConfig
@@ -152,10 +154,18 @@ def hide_bwrap(folder: Path) -> None:
     os.environ["PATH"] = str(folder)
 
 
+def let_every_call_pass() -> None:
+    """A control: with a filter that allows everything, the checks that rely on it must fail."""
+    allow = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
+    mock.patch("gym_core.sandbox.providers.local.host.seccomp_filter", return_value=allow).start()
+
+
 if __name__ == "__main__":
     enter_own_world()
     if "--no-bwrap-on-path" in sys.argv:
         hide_bwrap(Path(sys.argv[1], "path"))
     if "--as-nobody" in sys.argv:
         become_nobody()
+    if "--no-filter" in sys.argv:
+        let_every_call_pass()
     asyncio.run(main())

