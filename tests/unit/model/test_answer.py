@@ -1,0 +1,115 @@
+"""Endpoint answers, whole and broken, as one reading of both shapes."""
+
+import json
+
+import pytest
+
+from gym_core.servers.model_answer import BrokenAnswer, as_events, as_object, read_object, read_stream
+from gym_core.types.wire import JsonObject
+
+
+def stream(*chunks: JsonObject, done: bool = True) -> bytes:
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return "".join([*lines, "data: [DONE]\n\n" if done else ""]).encode()
+
+
+def delta(finish: str | None = None, ids: list[int] | None = None, **fields: object) -> JsonObject:
+    logprobs = {"content": [{"logprob": -0.25, "token": "x"} for _ in ids]} if ids else None
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish, "token_ids": ids, "logprobs": logprobs}]}
+
+
+def usage(completion: int) -> JsonObject:
+    return {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": completion}}
+
+
+def test_ids_of_chunks_without_text_count() -> None:
+    answer = read_stream(
+        stream(
+            delta(role="assistant", content="") | {"prompt_token_ids": [1, 2, 3]},
+            delta(content="a", ids=[5]),
+            delta(ids=[6, 7]),
+            delta(finish="stop", ids=[2]),
+            usage(4),
+        )
+    )
+    assert answer.tokens is not None
+    assert answer.tokens.prompt_ids.tolist() == [1, 2, 3]
+    assert answer.tokens.ids_S.tolist() == [5, 6, 7, 2]
+    assert answer.tokens.logprobs_S is not None
+    assert answer.tokens.logprobs_S.tolist() == [-0.25] * 4
+
+
+@pytest.mark.parametrize(
+    ("prompt_ids", "n_counted"),
+    [([1, 2, 3], 3), (None, 2), ([], 2), ([1.5], 2), (["1"], 2), ([[1]], 2), ("1,2", 2), ([2**40], 2)],
+)
+def test_tokens_that_do_not_add_up_are_no_tokens(prompt_ids: object, n_counted: int) -> None:
+    answer = read_stream(
+        stream(delta(content="ab", ids=[5, 6], finish="stop") | {"prompt_token_ids": prompt_ids}, usage(n_counted))
+    )
+    assert (answer.tokens, answer.notes, answer.content) == (None, ("token_ids_incomplete",), "ab")
+
+
+def test_a_tool_call_in_pieces_is_one_call() -> None:
+    def piece(index: int, **fields: object) -> JsonObject:
+        return delta(tool_calls=[{"index": index, **fields}])
+
+    answer = read_stream(
+        stream(
+            piece(0, id="a", function={"name": "bash", "arguments": ""}),
+            piece(1, id="b", function={"name": "read", "arguments": "{}"}),
+            piece(0, function={"arguments": '{"x":'}),
+            piece(0, function={"arguments": " 1.0}"}),
+            delta(finish="tool_calls"),
+        )
+    )
+    assert [(call.id, call.name, call.arguments) for call in answer.calls] == [
+        ("a", "bash", '{"x": 1.0}'),
+        ("b", "read", "{}"),
+    ]
+
+
+def test_a_claimed_call_that_is_not_there_is_noted() -> None:
+    assert read_stream(stream(delta(finish="tool_calls"))).notes == ("malformed_tool_call",)
+
+
+BROKEN = {
+    "nothing": b"",
+    "html": b"<html></html>",
+    "no finish reason": stream(delta(content="a")),
+    "error event": stream(delta(content="a"), {"error": {"message": "engine died"}}, delta(finish="stop")),
+    "garbage": b"data: {nope\n\n" + stream(delta(finish="stop")),
+    "a list": b"data: []\n\n" + stream(delta(finish="stop")),
+    "deep": b"data: " + b"[" * 100_000 + b"\n\n",
+    "wrong type": stream(delta(content=5), delta(finish="stop")),
+}
+
+
+@pytest.mark.parametrize("raw", BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_answer_is_never_taken_for_a_whole_one(raw: bytes) -> None:
+    with pytest.raises(BrokenAnswer):
+        read_stream(raw)
+
+
+def test_every_cut_of_a_stream_before_its_finish_is_broken() -> None:
+    raw = stream(delta(content="a", ids=[1]), delta(content="b", ids=[2]), delta(finish="stop"))
+    first_whole = raw.index(b"\n\n", raw.index(b'"stop"'))
+    for cut in range(0, first_whole - 1):
+        with pytest.raises(BrokenAnswer):
+            read_stream(raw[:cut])
+
+
+def test_both_shapes_say_the_same_to_a_harness() -> None:
+    message = {
+        "role": "assistant",
+        "content": "é\n ",
+        "reasoning": "because",
+        "tool_calls": [{"id": "x", "type": "function", "function": {"name": "bash", "arguments": '{"a": 1.0}'}}],
+    }
+    whole = {"id": "c1", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}], **usage(0)}
+    whole["choices"] = [{"index": 0, "message": message, "finish_reason": "tool_calls"}]
+    answer = read_object(json.dumps(whole).encode())
+    again = read_stream(as_events(answer, "policy", 1, wants_usage=True))
+    assert (again.content, again.reasoning, again.calls) == (answer.content, answer.reasoning, answer.calls)
+    assert (again.finish_reason, again.reasoning_field, again.input_tokens) == ("tool_calls", "reasoning", 3)
+    assert as_object(answer, "policy", 1)["choices"][0]["message"] == message
