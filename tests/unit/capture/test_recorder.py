@@ -57,7 +57,7 @@ def test_what_was_kept_comes_back_whatever_the_calls_share(
             recorder.close()
             recorder = CallRecorder(path)
         recorder.intend(facts(str(position)))
-        recorder.keep(record(str(position), texts, *(tokens or (None, None)), tools))
+        recorder.keep(record(str(position), texts, tokens[0] if tokens else None, tokens[1] if tokens else None, tools))
     recorder.close()
     found = list(read_calls(path))
     assert [[m["content"] for m in call.messages] for call in found] == [texts for texts, _, _ in calls]

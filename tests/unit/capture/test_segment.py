@@ -74,7 +74,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_short_write_is_undone_and_raised_and_the_next_one_is_whole(tmp_path: Path) -> None:
-    """Where the room ends within a write the kernel writes a part and raises nothing; a file size limit does the same."""
+    """Where the room ends within a write, the kernel writes a part and raises nothing; so does a file size limit."""
     path = tmp_path / "s.calls"
     child = os.fork()
     if child == 0:
