@@ -11,6 +11,7 @@ from gym_core.config.nearest import hint
 from gym_core.config.violations import violations
 from gym_core.errors import ConfigError
 from gym_core.sandbox.contract import SandboxProvider
+from gym_core.sandbox.labelled import LabelledProvider
 from gym_core.types.wire import JsonObject, Wire
 
 
@@ -76,4 +77,5 @@ def open_provider(block: JsonObject, path: str = "sandbox") -> SandboxProvider:
     config = SandboxConfig.parse(block, path)
     entry = _PROVIDERS[config.provider]
     make: Callable[[Wire], SandboxProvider] = entry.load(entry.provider)
-    return make(config.settings)
+    provider = make(config.settings)
+    return LabelledProvider(provider, config.default_metadata) if config.default_metadata else provider

@@ -1,6 +1,7 @@
 """Which bubblewrap is used, and what is refused."""
 
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -84,15 +85,15 @@ def test_process_1_needs_some_python(tmp_path: Path) -> None:
     assert init_interpreter([Mount(source=str(tmp_path), target="/opt/toolkit")]) == "/opt/toolkit/python/bin/python3"
 
 
-def test_a_closed_folder_on_the_way_is_named(tmp_path: Path) -> None:
-    source = tmp_path / "closed/tool"
-    source.mkdir(parents=True)
-    for folder in (source, *source.parents):
-        if folder.is_relative_to(tmp_path.parent.parent):
-            folder.chmod(0o755)
-    (tmp_path / "closed").chmod(0o700)
-    with pytest.raises(SandboxUnavailable, match=f"{tmp_path / 'closed'}' is closed to others"):
-        must_reach(str(source), 1_900_000_000)
+def test_a_closed_folder_on_the_way_is_named() -> None:
+    with tempfile.TemporaryDirectory() as top:  # pytest's own folders are closed to others
+        closed = Path(top, "closed")
+        Path(top).chmod(0o755)
+        (closed / "tool").mkdir(parents=True)
+        must_reach(str(closed / "tool"), 1_900_000_000)
+        closed.chmod(0o700)
+        with pytest.raises(SandboxUnavailable, match=f"'{closed}' is closed to others"):
+            must_reach(str(closed / "tool"), 1_900_000_000)
 
 
 def test_what_bubblewrap_said_is_told_with_a_fix() -> None:

@@ -1,11 +1,16 @@
 """How a config block names its sandbox provider."""
 
+from pathlib import Path
+
 import pytest
 
 from gym_core.errors import ConfigError
+from gym_core.sandbox.contract import SandboxSpec
+from gym_core.sandbox.labelled import LabelledProvider
 from gym_core.sandbox.providers import SandboxConfig, open_provider, provider_class
 from gym_core.sandbox.providers.local import LocalSandboxConfig
 from gym_core.types.wire import JsonObject
+from tests.fakes.sandbox import FakeProvider
 
 
 def test_a_block_names_one_provider_and_its_settings() -> None:
@@ -35,6 +40,16 @@ def test_mistakes_name_their_place_and_the_nearest_word(block: JsonObject, compl
     with pytest.raises(ConfigError) as caught:
         SandboxConfig.parse(block)
     assert complaint in str(caught.value)
+
+
+async def test_default_metadata_is_on_every_sandbox_under_its_owner_s(tmp_path: Path) -> None:
+    fake = FakeProvider()
+    provider = LabelledProvider(fake, {"team": "eyes", "episode": "none"})
+    await provider.create("box", SandboxSpec(metadata={"episode": "e-a0"}))
+    assert fake.sandboxes["box"].spec.metadata == {"team": "eyes", "episode": "e-a0"}
+    opened = open_provider({"local": {"state_dir": str(tmp_path)}, "default_metadata": {"team": "eyes"}})
+    assert isinstance(opened, LabelledProvider)
+    assert (opened.name, (await opened.sweep()).kept) == ("local", 0)
 
 
 def test_the_class_of_a_provider_s_settings_is_found_by_name() -> None:
