@@ -59,7 +59,7 @@ class SandboxSettings(Wire):
 
     image: str | None = None
     ttl_s: float = 7200.0
-    """A lent sandbox that nobody uses ends after a third of this, any after all of it."""
+    """A lent sandbox that nobody used for this long ends; a borrower renews its lease every third of it."""
     resources: SandboxResources = SandboxResources()
 
 
