@@ -38,7 +38,8 @@ PATH = "/opt/toolkit/bin:/usr/local/bin:/usr/bin:/bin"
 INIT_PATH = "/.gym_init.py"
 """Process 1's code inside; also the mark by which a probe knows that it is in a sandbox."""
 
-_TMP_MIB, _HOME_MIB, _RUN_MIB, _SHM_MIB = 256, 256, 16, 64
+_TMP_MIB, _HOME_MIB, _RUN_MIB, _SHM_MIB = 256, 1024, 16, 64
+"""A harness keeps each picture several times in its home; what is not used costs nothing."""
 _ROOT_LINKS = ("bin", "sbin", "lib", "lib64", "lib32")
 _HOST_ETC = ("ld.so.cache", "alternatives", "ssl/certs", "localtime", "mime.types", "fonts", "ImageMagick-6")
 _ETC = {
