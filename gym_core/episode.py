@@ -92,6 +92,7 @@ class Episode:
         self._response: ResponsesReply | None = None
         self._agent = AgentReport()
         self._capture: CaptureSummary | None = None
+        self._capture_error: EpisodeError | None = None
         self._sandbox: SandboxEnforcement | None = None
         self._seconds: dict[str, float] = {}
         self._closed: set[str] = set()
@@ -124,6 +125,7 @@ class Episode:
                 response = await self._respond()
             await self._close_once("agent")
             await self._close_once("capture")
+            self._raise_if_unrecorded()
             self._raise_if_broken(response)
             async with self._timed("verify"):
                 return await self._verify(response)
@@ -182,18 +184,19 @@ class Episode:
         return self._response
 
     def _inlined_body(self) -> bytes:
-        return (
-            inline(self.request.task.responses_create_params, self.storage.assets)
-            .model_dump_json(exclude_none=True)
-            .encode()
-        )
+        return inline(self.request.task.responses_create_params, self.storage.assets).to_json(exclude_none=True)
 
     def _stored_reply(self, raw: bytes) -> ResponsesReply:
         try:
-            reply = ResponsesReply.model_validate_json(raw)
+            reply = ResponsesReply.from_json(raw)
         except ValueError as error:
             raise TransportError(f"agent server: not a Responses reply: {error}") from error
         return externalize(reply, self.storage.assets)
+
+    def _raise_if_unrecorded(self) -> None:
+        """Without its record nobody can say whether the endpoint failed the model, or train on what was sampled."""
+        if self._capture_error is not None:
+            raise self._capture_error
 
     def _raise_if_broken(self, response: ResponsesReply) -> None:
         """A broken episode has no grade. A model's failure that the endpoint caused is the endpoint's."""
@@ -254,6 +257,8 @@ class Episode:
         try:
             await close()
         except EpisodeError as error:
+            if what == "capture":
+                self._capture_error = error
             log.warning("close failed", extra={"what": what, "episode": str(self.id), "reason": str(error)[:200]})
 
     # -- evidence -----------------------------------------------------------

@@ -41,7 +41,8 @@ def start_nursery(
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with theirs, log_path.open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gym_core.launch.nursery", str(theirs.fileno())],
+            # -P: a json.py in the user's working folder is not the module we mean.
+            [sys.executable, "-P", "-m", "gym_core.launch.nursery", str(theirs.fileno())],
             pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             env=kept | SERVER_ENVIRONMENT, start_new_session=True,
         )  # fmt: skip

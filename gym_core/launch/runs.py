@@ -12,13 +12,14 @@ from pathlib import Path
 from gym_core.capture.images import AssetStore, image_urls, parse_reference
 from gym_core.datasets.prepared import assets_of, read_dataset
 from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
-from gym_core.errors import ConfigError, EpisodeError
+from gym_core.errors import ConfigError, EpisodeError, ModelUnavailable
 from gym_core.http.client import ServiceClient
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry, identity_hash
 from gym_core.metrics import aggregate, estimate
 from gym_core.rollout.collect import Breakdown, Collector
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, write_json
 from gym_core.rollout.plan import plan_rollouts
+from gym_core.rollout.sink import FileBusy
 from gym_core.types.metrics import MetricsReport
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.rollout import EpisodeResult, RunRequest
@@ -33,6 +34,9 @@ SNAPSHOT_EVERY_S = 0.5
 CHECK_PAUSES_S = (1.0, 4.0)
 """An endpoint that is busy or starting gets a second and a third look."""
 CHECK_TIMEOUT_S = 200.0
+LOCK_WAIT_S = 20.0
+"""A little longer than a gym takes to end, in whatever way."""
+LOCK_POLL_S = 0.2
 ENDED = frozenset({RunState.DONE, RunState.CANCELLED, RunState.FAILED})
 
 
@@ -66,6 +70,7 @@ class Run:
         self._metrics: MetricsReport | None = None
         self._pending: set[asyncio.Task[None]] = set()
         self._resumed = 0
+        self._refused = False
         self._started = time.monotonic()
 
     def start(self) -> None:
@@ -91,7 +96,9 @@ class Run:
     def progress(self) -> RunProgress:
         elapsed = time.monotonic() - self._started
         if self._collector is None:
-            return RunProgress(run_id=self.id, state=self.state, message=self.message, elapsed_s=elapsed)
+            return RunProgress(
+                run_id=self.id, state=self.state, message=self.message, is_refused=self._refused, elapsed_s=elapsed
+            )
         seen = self._collector.state
         rewards: dict[str, list[float]] = {}
         failures: dict[str, int] = {}
@@ -143,7 +150,10 @@ class Run:
             await self._collect()
         except asyncio.CancelledError:
             self._end(RunState.CANCELLED, "cancelled; run the same command again to resume")
-        except (ConfigError, Breakdown, EpisodeError, OSError, ValueError) as error:
+        except ConfigError as error:
+            self._refused = True
+            self._end(RunState.FAILED, str(error))
+        except (Breakdown, EpisodeError, OSError, ValueError) as error:
             log.warning("run failed", extra={"run": self.id, "reason": str(error)[:500]})
             self._end(RunState.FAILED, str(error))
         except Exception as bug:
@@ -158,7 +168,7 @@ class Run:
         dataset = choose_dataset(environment, self.options.split)
         tasks = await asyncio.to_thread(self._load_tasks, dataset)
         endpoint = await check_policy(self.setting.servers.policy, needs_images=any(map(has_images, tasks)))
-        output = await asyncio.to_thread(self._open_output, dataset, endpoint)
+        output = await self._opened_output(dataset, endpoint)
         try:
             requests = plan_rollouts(
                 tasks,
@@ -199,6 +209,21 @@ class Run:
         if not tasks:
             raise ConfigError(f"dataset {dataset.name!r}: {path} holds no task")
         return tasks
+
+    async def _opened_output(self, dataset: DatasetEntry, endpoint: EndpointReport) -> RunOutput:
+        """A run that was killed a moment ago may still be ending; its lock goes with it."""
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                output = await asyncio.to_thread(self._open_output, dataset, endpoint)
+            except FileBusy as busy:
+                if time.monotonic() > deadline:
+                    raise
+                self.message = f"waiting, {busy}"
+                await asyncio.sleep(LOCK_POLL_S)
+            else:
+                self.message = ""
+                return output
 
     def _open_output(self, dataset: DatasetEntry, endpoint: EndpointReport) -> RunOutput:
         identity: JsonObject = self.setting.environment.identity
@@ -248,14 +273,14 @@ class EpisodePlayer:
 
 
 async def check_policy(policy: ServiceClient, *, needs_images: bool) -> EndpointReport:
-    """One real completion before hours are spent. Raises ConfigError when the endpoint cannot play these tasks."""
+    """One real completion before hours are spent. Raises ModelUnavailable when the endpoint cannot play."""
     for pause_s in (*CHECK_PAUSES_S, None):
         report = await policy.call("POST", "/v1/check", None, EndpointReport, timeout_s=CHECK_TIMEOUT_S)
         if report.answers or pause_s is None:
             break
         await asyncio.sleep(pause_s)
     if not report.answers or (needs_images and not report.accepts_images):
-        raise ConfigError(f"policy endpoint: {report.message}")
+        raise ModelUnavailable(f"policy endpoint: {report.message}")
     if report.message:
         log.warning("policy endpoint", extra={"reason": report.message})
     return report

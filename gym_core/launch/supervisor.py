@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -90,6 +91,7 @@ class Supervisor:
         while not await self._is_ready(server):
             if server.status is ServerStatus.FAILED or time.monotonic() > deadline:
                 server.status = ServerStatus.FAILED
+                self._kill(server)
                 raise StartError(
                     f"server {server.name!r} did not start; {server.log_path}:\n{log_tail(server.log_path)}"
                 )
@@ -97,23 +99,39 @@ class Supervisor:
         server.status = ServerStatus.READY
 
     async def _restart(self, server: Supervised) -> None:
+        """Until it is ready again, or was restarted too often."""
+        while self._count_restarts(server) < MAX_RESTARTS:
+            server.status = ServerStatus.RESTARTING
+            await asyncio.sleep(RESTART_PAUSES_S[min(len(server.restarts), len(RESTART_PAUSES_S) - 1)])
+            server.restarts.append(time.monotonic())
+            try:
+                await self._start(server)
+            except StartError as error:
+                log.error("server did not start again", extra={"name_": server.name, "reason": str(error)})
+            except ConnectionError as error:
+                self._give_up(server, str(error))
+                return
+            else:
+                log.info("server started again", extra={"name_": server.name, "pid": server.pid})
+                return
+        self._give_up(server, f"{MAX_RESTARTS} restarts within {RESTART_WINDOW_S:g} s")
+
+    def _count_restarts(self, server: Supervised) -> int:
         now = time.monotonic()
         while server.restarts and now - server.restarts[0] > RESTART_WINDOW_S:
             server.restarts.popleft()
-        if len(server.restarts) >= MAX_RESTARTS:
-            server.status = ServerStatus.FAILED
-            log.error("server given up", extra={"name_": server.name, "restarts": len(server.restarts)})
-            return
-        server.status = ServerStatus.RESTARTING
-        await asyncio.sleep(RESTART_PAUSES_S[min(len(server.restarts), len(RESTART_PAUSES_S) - 1)])
-        server.restarts.append(time.monotonic())
-        try:
-            await self._start(server)
-        except (StartError, ConnectionError) as error:
-            log.error("server did not start again", extra={"name_": server.name, "reason": str(error)})
-            server.status = ServerStatus.FAILED
-            return
-        log.info("server started again", extra={"name_": server.name, "pid": server.pid})
+        return len(server.restarts)
+
+    def _kill(self, server: Supervised) -> None:
+        if server.pid is not None:
+            self._children.signal(server.pid, signal.SIGKILL)
+            server.pid = None
+
+    def _give_up(self, server: Supervised, reason: str) -> None:
+        """Calls are refused from now on; nobody waits for a server that will not come."""
+        server.status = ServerStatus.FAILED
+        os.close(server.fds[1])
+        log.error("server given up", extra={"name_": server.name, "reason": reason})
 
     async def _fork(self, server: Supervised) -> None:
         server.log_path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,10 @@ class DamagedFile(ConfigError):
     """A line that is not the last one does not have its checksum: nobody may guess what was there."""
 
 
+class FileBusy(ConfigError):
+    """Another process writes to the file."""
+
+
 def encode_line(row: JsonObject) -> bytes:
     """A JSON object with `_gym_crc32` as its last field: the CRC-32 of every byte before that field."""
     body = msgspec.json.encode(row)
@@ -114,7 +118,7 @@ class JsonlSink:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"{self.path}: another run is writing to it; choose another --output") from None
+            raise FileBusy(f"{self.path}: another run is writing to it; choose another --output") from None
 
     def _repair_tail(self) -> None:
         size = os.lseek(self._fd, 0, os.SEEK_END)

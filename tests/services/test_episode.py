@@ -84,6 +84,19 @@ async def test_an_endpoint_that_recovers_leaves_no_trace_in_the_answer(tmp_path:
     assert result.verification.reward == 1.0
 
 
+async def test_an_episode_whose_record_is_lost_is_not_graded(tmp_path: Path) -> None:
+    async with in_process_gym(tmp_path) as gym:
+
+        def answer_and_crash(_: list[JsonObject]) -> str:
+            gym.forget_policy_sessions()
+            return "I say Teapot."
+
+        gym.endpoint.rule = answer_and_crash
+        result = await gym.play()
+    assert isinstance(result, Failed)
+    assert result.failure.kind is FailureKind.SESSION_LOST
+
+
 class BrokenEcho(EchoServer):
     """Its grader has a bug."""
 
