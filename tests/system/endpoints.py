@@ -19,6 +19,7 @@ from pathlib import Path
 from aiohttp import web
 
 from gym_core.config.roots import INSTALL_DIR
+from gym_core.types.wire import JsonObject
 from tests.fakes.model import Calls, Rule, Says, ScriptedEndpoint, Seen
 from tests.system.house import House
 
@@ -61,23 +62,27 @@ async def open_endpoints(
     house: House, folder: Path, cases: Sequence[Case], *, pause_s: float = 0.0
 ) -> AsyncIterator[Endpoints]:
     """`pause_s`: before each answer of the policy."""
-    folder.mkdir(parents=True)
-    (folder / "cases.json").write_text(json.dumps({"pause_s": pause_s, "cases": [asdict(case) for case in cases]}))
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.system.endpoints", str(folder)], cwd=INSTALL_DIR, stdout=log, stderr=log,
-            env=house.variables(),
-        )  # fmt: skip
+    process = _start(house, folder, {"pause_s": pause_s, "cases": [asdict(case) for case in cases]})
     house.neighbours.add(process.pid)
     try:
         async with asyncio.timeout(30):
-            while not (folder / "urls.json").exists():  # noqa: ASYNC110 - another process's file
+            while not (folder / "urls.json").exists():
                 assert process.poll() is None, (folder / "log").read_text()
                 await asyncio.sleep(0.02)
         yield Endpoints(folder, **json.loads((folder / "urls.json").read_text()))
     finally:
         process.terminate()
         await asyncio.to_thread(process.wait)
+
+
+def _start(house: House, folder: Path, script: JsonObject) -> "subprocess.Popen[bytes]":
+    folder.mkdir(parents=True)
+    (folder / "cases.json").write_text(json.dumps(script))
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.system.endpoints", str(folder)], cwd=INSTALL_DIR, stdout=log, stderr=log,
+            env=house.variables(),
+        )  # fmt: skip
 
 
 class _Log(list[Seen]):

@@ -131,6 +131,9 @@ class House:
         found: JsonObject = json.loads(self.beside("_aggregate_metrics.json").read_text())
         return found
 
+    def captures(self) -> list[Path]:
+        return list(self.beside("_captures").iterdir())
+
     def processes(self) -> list[Process]:
         """Every living process that came from a command of this house, wherever it went."""
         return descendants(without=frozenset(self.neighbours))
