@@ -96,7 +96,9 @@ def estimate(rewards_by_task: Iterable[Sequence[float]]) -> Estimate:
         return Estimate(mean=mean, tasks=tasks, rollouts=rollouts)
     squares = math.fsum(math.fsum(r - mean for r in rewards) ** 2 for rewards in clusters)
     half = t_quantile_975(tasks - 1) * math.sqrt(squares * tasks / (tasks - 1)) / rollouts
-    return Estimate(mean=mean, ci_low_95=mean - half, ci_high_95=mean + half, tasks=tasks, rollouts=rollouts)
+    # Rewards lie in [0, 1], so their mean does: cutting the interval there takes nothing from its coverage.
+    low, high = max(0.0, mean - half), min(1.0, mean + half)
+    return Estimate(mean=mean, ci_low_95=low, ci_high_95=high, tasks=tasks, rollouts=rollouts)
 
 
 def t_quantile_975(degrees: int) -> float:

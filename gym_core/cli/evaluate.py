@@ -155,8 +155,10 @@ class Interrupts:
 
 
 def exit_code(result: RunResult, options: RunOptions) -> int:
-    """0 done, 1 failed or more masked than allowed, 130 cancelled."""
+    """0 done, 1 failed or more masked than allowed, 2 refused, 130 cancelled."""
     progress = result.progress
+    if progress.is_refused:
+        return 2
     if progress.state is RunState.CANCELLED:
         return 130
     if progress.state is not RunState.DONE:

@@ -66,6 +66,8 @@ class RunProgress(Wire):
     failures: dict[str, int] = {}
     message: str = ""
     """Why a run failed or was cancelled."""
+    is_refused: bool = False
+    """The run failed because what was asked for cannot be done as asked: the caller's mistake, nothing was played."""
 
 
 class RunResult(Wire):

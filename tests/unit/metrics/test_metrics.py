@@ -25,8 +25,13 @@ def test_with_one_rollout_a_task_the_interval_is_the_ordinary_t_interval() -> No
     sem = math.sqrt(sum((r - mean) ** 2 for r in rewards) / 7 / 8)
     found = estimate([[r] for r in rewards])
     assert found.mean == pytest.approx(mean)
-    assert found.ci_high_95 is not None
-    assert found.ci_high_95 - mean == pytest.approx(t_quantile_975(7) * sem)
+    assert found.ci_low_95 is not None
+    assert mean - found.ci_low_95 == pytest.approx(t_quantile_975(7) * sem)
+
+
+def test_the_interval_of_few_tasks_stays_within_what_a_reward_can_be() -> None:
+    found = estimate([[1.0], [0.0]])
+    assert (found.ci_low_95, found.ci_high_95) == (0.0, 1.0)
 
 
 def test_repeats_of_a_task_do_not_narrow_the_interval_when_they_all_agree() -> None:
