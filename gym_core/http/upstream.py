@@ -36,7 +36,7 @@ class UpstreamError(Exception):
 class UpstreamLimits:
     connect_s: float
     idle_s: float
-    """Longest wait for the first byte, and between two pieces of the body."""
+    """Longest wait for the first byte of a stream, and between two pieces of it."""
     total_s: float
 
 
@@ -102,9 +102,12 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def request(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, is_streamed: bool = False
     ) -> AsyncIterator[UpstreamReply]:
-        """Leaving early closes the connection, which is how an endpoint learns to stop. Raises UpstreamError."""
+        """`is_streamed`: the answer is to come in pieces, so that silence means trouble.
+
+        Leaving early closes the connection, which is how an endpoint learns to stop. Raises UpstreamError.
+        """
         with _named_errors(url):
             response = await self._pool.session.request(
                 method,

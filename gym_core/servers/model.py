@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import msgspec
 from fastapi import FastAPI
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -158,7 +157,9 @@ class ModelServer(Server[ModelConfigT]):
     async def _answer(self, caller: Principal, body: bytes) -> Answer:
         """Raises Refusal."""
         if caller.session_id is not None:
-            _, answer = await self._proxy.complete(self.sessions.find(caller.session_id), body)
+            session = self.sessions.find(caller.session_id)
+            with session.admitted():
+                _, answer = await self._proxy.complete(session, body)
             return answer
         envelope, _ = parse(body)
         for raw in envelope.messages:
@@ -173,8 +174,6 @@ class ModelServer(Server[ModelConfigT]):
 
 def _read_responses_body(content: bytes) -> ResponsesBody:
     try:
-        return ResponsesBody.model_validate_json(content)
-    except ValidationError as error:
-        raise bad_request(f"not a Responses body: {first_mistakes(error)}") from error
+        return ResponsesBody.from_json(content)
     except ValueError as error:
-        raise bad_request(str(error)[:300]) from error
+        raise bad_request(f"not a Responses body: {first_mistakes(error)}") from error

@@ -1,15 +1,29 @@
 """What every kind of model server can be told. Kinds add how their endpoint is named and what it is asked for."""
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Annotated, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gym_core.servers.base import ServerConfig
 from gym_core.types.wire import JsonObject, Secret, Wire
 
 MODEL_ALIAS = "policy"
 """A neutral name: harnesses choose prompts by parts of a model's name."""
+
+
+def _plain_http(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"not an http(s) URL: {url[:100]!r}")
+    if parts.username or parts.password:
+        raise ValueError("a URL holds no user name or password: give the key as the API key")
+    return url.rstrip("/")
+
+
+EndpointUrl = Annotated[str, AfterValidator(_plain_http)]
+"""Where `/chat/completions` is added; usually ends in /v1."""
 
 
 class SessionLimits(Wire):
@@ -27,6 +41,7 @@ class RetryConfig(Wire):
     """Of endpoint faults, within one call."""
 
     max_attempts: int = Field(default=8, gt=0)
+    """Answers of "busy" (429) do not count."""
     first_pause_s: float = Field(default=0.5, ge=0)
     """Doubled after each attempt."""
     max_pause_s: float = Field(default=30.0, ge=0)
@@ -75,7 +90,7 @@ class EndpointSettings:
     """How one kind of server speaks to its endpoint."""
 
     base_urls: tuple[str, ...]
-    """Each ends where `/chat/completions` is added."""
+    """`EndpointUrl`s."""
     model: str
     headers: dict[str, str] = field(default_factory=dict)
     fixed: JsonObject = field(default_factory=dict)

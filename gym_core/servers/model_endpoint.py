@@ -33,13 +33,17 @@ MAX_ADAPTATIONS = 5
 """Times that one call is asked differently because the endpoint said how."""
 _OFF_LOOP_BYTES = 1 << 20
 """An answer larger than this is decoded in a thread."""
-_TRANSIENT = frozenset({408, 409, 425, 429})
+_BUSY = 429
+_TRANSIENT = frozenset({408, 409, 425, _BUSY})
 
 ResultT = TypeVar("ResultT")
 
 
 class EndpointFault(Exception):
-    """One attempt failed by the endpoint's doing. `status` None means that no answer came."""
+    """One attempt failed by the endpoint's doing. `status` None means that no answer came.
+
+    The message names the endpoint: it is for the record, not for code in a sandbox.
+    """
 
     def __init__(self, message: str, *, status: int | None = None, retry_after: str | None = None) -> None:
         super().__init__(message)
@@ -108,7 +112,7 @@ class EndpointPool:
     ) -> ResultT:
         """What `consume` makes of a 200. Whatever it raises but EndpointFault ends the call."""
         deadline = self._clock.monotonic() + self._retry.patience_s
-        adaptations = 0
+        adaptations = n_counted = 0
         question = _Question(body)
         while True:
             endpoint = self.endpoints[(affinity + progress.faults) % len(self.endpoints)]
@@ -122,8 +126,11 @@ class EndpointPool:
             except EndpointFault as fault:
                 progress.faults += 1
                 progress.last_fault = str(fault)[:500]
+                progress.last_byte_at = None
+                # A busy endpoint is no broken one: only the patience bounds how often it is asked.
+                n_counted += fault.status != _BUSY
                 pause_s = self._pause(progress.faults, fault.retry_after)
-                is_last = progress.faults >= self._retry.max_attempts or self._clock.monotonic() + pause_s > deadline
+                is_last = n_counted >= self._retry.max_attempts or self._clock.monotonic() + pause_s > deadline
                 if is_last or not fault.is_transient:
                     raise
                 log.warning("endpoint fault", extra={"attempt": progress.attempts, "fault": str(fault)[:200]})
@@ -154,7 +161,11 @@ class EndpointPool:
             started = progress.last_byte_at = self._clock.monotonic()
             try:
                 async with self._upstream.request(
-                    "POST", f"{endpoint.url}/chat/completions", headers=self._headers, body=content
+                    "POST",
+                    f"{endpoint.url}/chat/completions",
+                    headers=self._headers,
+                    body=content,
+                    is_streamed=bool(question.body.fields.get("stream")),
                 ) as reply:
                     progress.status = reply.status
                     if reply.status != 200:

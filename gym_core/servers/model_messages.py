@@ -17,6 +17,7 @@ from gym_core.servers.model_refusal import Refusal, bad_request
 
 MAX_REMEMBERED_MESSAGES = 20_000
 MAX_REMEMBERED_BYTES = 64 << 20
+_NEEDLE_BYTES = 128
 
 
 class _ImageUrl(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -109,8 +110,24 @@ def read_message(raw: bytes, issued: Mapping[str, IssuedCall], keep_image: KeepI
         if isinstance(part.image_url, _ImageUrl):
             url = bytes(part.image_url.url)
             images.append(keep_image(_image_bytes(url)))
-            kept = kept.replace(url, b'"' + make_reference(images[-1]).encode() + b'"')
+            kept = _replaced(kept, url, b'"' + make_reference(images[-1]).encode() + b'"')
     return ReadMessage(kept, tuple(images), rewritten)
+
+
+def _replaced(text: bytes, old: bytes, new: bytes) -> bytes:
+    """`text.replace(old, new)`, for an `old` that is most of the text.
+
+    Searched by its beginning: the built-in first studies the whole needle, a millisecond for a picture of 300 KB.
+    """
+    beginning, pieces, done = old[:_NEEDLE_BYTES], [], 0
+    at = text.find(beginning)
+    while at >= 0:
+        is_old = text.startswith(old, at)
+        if is_old:
+            pieces += [text[done:at], new]
+            done = at + len(old)
+        at = text.find(beginning, done if is_old else at + 1)
+    return b"".join([*pieces, text[done:]])
 
 
 def _image_bytes(url_json: bytes) -> bytes:

@@ -92,13 +92,15 @@ class ChatProxy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller: Principal = scope["state"]["principal"]
         try:
-            body = await self._read_body(scope, receive)
             if caller.session_id is None:
+                body = await self._read_body(scope, receive)
                 await until_client_leaves(receive, self.relay(body, send))
-            else:
-                session = self._sessions.find(caller.session_id)
+                return
+            session = self._sessions.find(caller.session_id)
+            with session.admitted():
+                body = await self._read_body(scope, receive)
                 headers, content = await until_client_leaves(receive, self.answer(session, body))
-                await _send_whole(send, 200, headers, content)
+            await _send_whole(send, 200, headers, content)
         except Refusal as refusal:
             extra = [(b"retry-after", refusal.retry_after.encode())] if refusal.retry_after else []
             await _send_whole(send, refusal.status, _JSON + extra, refusal.body())
@@ -114,8 +116,9 @@ class ChatProxy:
         return self.reply(call, answer)
 
     async def complete(self, session: ModelSession, body: bytes) -> tuple[Call, Answer]:
-        """The first four steps. Raises Refusal; whatever happens is in the session's capture."""
-        with session.admitted(len(body)):
+        """The first four steps of an admitted call. Raises Refusal; whatever happens is in the session's capture."""
+        session.count_bytes(len(body))
+        with session.ended_by_close():
             call = await self.parse(session, body)
             shaped = self.shape(call)
             self._intend(call, shaped)
@@ -268,7 +271,10 @@ class ChatProxy:
             kind = FailureKind.AGENT_RUN_ERROR if session.answered else FailureKind.MODEL_UNAVAILABLE
         session.count_failure(kind, str(failure))
         self._keep(call, CallOutcome.FAILED, failure=(kind, str(failure)))
-        return failure if isinstance(failure, Refusal) else model_unavailable(str(failure)[:500])
+        if isinstance(failure, Refusal):
+            return failure
+        how = f"HTTP {failure.status}" if failure.status else "no whole answer"
+        return model_unavailable(f"the model endpoint failed ({how}, {call.progress.attempts} attempts)")
 
     def _record_abandoned(self, call: Call) -> None:
         progress, silent_s = call.progress, 0.0

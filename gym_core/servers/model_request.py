@@ -21,6 +21,7 @@ MAX_COMMAS = 2_000_000
 """In a larger body: each message object costs a hundred bytes of memory while it is read."""
 MAX_MESSAGES = 20_000
 _ABSENT = Raw(b"")
+_FULL_LIST = re.compile(rb"\[\s*[^\s\]]")
 _UNKNOWN_FIELD = re.compile(r"unknown field `([A-Za-z0-9_.-]{1,40})`")
 
 
@@ -58,7 +59,7 @@ class Envelope(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def has_tools(self) -> bool:
-        return len(bytes(self.tools)) > 2 and bytes(self.tools) != b"null"
+        return _FULL_LIST.match(memoryview(self.tools)) is not None
 
     @property
     def wants_usage(self) -> bool:

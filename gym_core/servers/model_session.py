@@ -55,6 +55,7 @@ class ModelSession:
         self.answered_with_ids = 0
         self.answered_with_logprobs = 0
         self.answered = 0
+        self.tool_calls = 0
         self.images: dict[str, None] = {}
         self.is_capture_complete = True
         self._clock = clock
@@ -62,6 +63,7 @@ class ModelSession:
         self._tasks: set[asyncio.Task[object]] = set()
         self._started: deque[float] = deque()
         self._request_bytes = 0
+        self._in_flight = 0
         self._issued_bytes = 0
         self._store = AssetStore(Path(request.assets_dir) if request.assets_dir else state_dir / "assets")
         self.memory = MessageMemory(self._keep_image)
@@ -73,37 +75,55 @@ class ModelSession:
             self._capture_failed("open", error)
 
     @contextmanager
-    def admitted(self, n_bytes: int) -> Iterator[None]:
-        """Room for one call. Raises Refusal when the session has had its share."""
-        try:
-            self._check_limits(n_bytes)
-        except Refusal:
-            self.note("refused:limit")
-            raise
+    def admitted(self) -> Iterator[None]:
+        """Room for one call; asked before its body is read. Raises Refusal when the session has had its share."""
+        with self._refusals_counted():
+            self._check_limits()
         self.first_call_at = self.first_call_at or self._clock.time()
         self._started.append(self._clock.monotonic())
-        self._request_bytes += n_bytes
-        task = asyncio.current_task()
-        if task:
-            self._tasks.add(task)
+        self._in_flight += 1
         try:
             yield
         finally:
-            if task:
-                self._tasks.discard(task)
+            self._in_flight -= 1
 
-    def _check_limits(self, n_bytes: int) -> None:
+    def count_bytes(self, n_bytes: int) -> None:
+        """Raises Refusal."""
+        self._request_bytes += n_bytes
+        if self._request_bytes > self._limits.request_bytes:
+            with self._refusals_counted():
+                raise limit_reached(f"this session sent {self._limits.request_bytes} bytes")
+
+    @contextmanager
+    def ended_by_close(self) -> Iterator[None]:
+        """The current task is cancelled when the session closes."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("not in a task")
+        self._tasks.add(task)
+        try:
+            yield
+        finally:
+            self._tasks.discard(task)
+
+    @contextmanager
+    def _refusals_counted(self) -> Iterator[None]:
+        try:
+            yield
+        except Refusal as refusal:
+            self.note(f"refused:{refusal.code}")
+            raise
+
+    def _check_limits(self) -> None:
         limits, now = self._limits, self._clock.monotonic()
         while self._started and now - self._started[0] > _MINUTE_S:
             self._started.popleft()
-        if len(self._tasks) >= limits.calls_in_flight:
+        if self._in_flight >= limits.calls_in_flight:
             raise limit_reached(f"this session already has {limits.calls_in_flight} calls in flight")
         if len(self._started) >= limits.calls_per_minute:
             raise limit_reached(f"this session made {limits.calls_per_minute} calls within a minute")
         if self.calls >= limits.calls:
             raise limit_reached(f"this session made {limits.calls} calls")
-        if self._request_bytes + n_bytes > limits.request_bytes:
-            raise limit_reached(f"this session sent {limits.request_bytes} bytes")
         if self.output_tokens >= limits.output_tokens:
             raise limit_reached(f"this session was answered {limits.output_tokens} tokens")
 
@@ -129,6 +149,7 @@ class ModelSession:
         self.answered += 1
         self.answered_with_ids += answer.tokens is not None
         self.answered_with_logprobs += answer.tokens is not None and answer.tokens.logprobs_S is not None
+        self.tool_calls += len(answer.calls)
         self.input_tokens += answer.input_tokens
         self.output_tokens += answer.output_tokens
         self.model_seconds += seconds
@@ -176,6 +197,7 @@ class ModelSession:
             last_failure_message=self.last_failure_message,
             first_call_at=self.first_call_at,
             last_finish_reason=self.last_finish_reason,
+            tool_calls=self.tool_calls,
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
             model_seconds=self.model_seconds,

@@ -3,12 +3,12 @@
 from pydantic import Field
 
 from gym_core.servers.model import ModelServer
-from gym_core.servers.model_config import EndpointSettings, ModelServerConfig, RetryConfig, bearer
+from gym_core.servers.model_config import EndpointSettings, EndpointUrl, ModelServerConfig, RetryConfig, bearer
 from gym_core.types.wire import Secret
 
 
 class OpenaiModelConfig(ModelServerConfig):
-    openai_base_url: str = "https://api.openai.com/v1"
+    openai_base_url: EndpointUrl = "https://api.openai.com/v1"
     openai_api_key: Secret | None = None
     """None for an endpoint that asks for none."""
     openai_model: str = Field(min_length=1)

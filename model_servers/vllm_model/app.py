@@ -1,19 +1,19 @@
 """A vLLM server, or any endpoint of its chat-completions dialect: a policy with token capture, or a judge."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gym_core.servers.model import ModelServer
-from gym_core.servers.model_config import EndpointSettings, ModelServerConfig, bearer
+from gym_core.servers.model_config import EndpointSettings, EndpointUrl, ModelServerConfig, bearer
 from gym_core.types.wire import JsonObject, Secret
 
 TOKEN_FIELDS: JsonObject = {"logprobs": True, "return_token_ids": True}
 
 
 class VllmModelConfig(ModelServerConfig):
-    base_url: str | list[str]
-    """Ends in /v1. With several, a session stays with one until that fails."""
+    base_url: EndpointUrl | Annotated[list[EndpointUrl], Field(min_length=1)]
+    """With several, a session stays with one until that fails."""
     api_key: Secret | None = None
     """None for an endpoint that asks for none."""
     model: str = Field(min_length=1)

@@ -263,7 +263,7 @@ async def test_a_session_has_limits_and_says_which(
         replies = [await session.chat(chat()) for _ in range(4)]
         assert [reply.status_code for reply in replies] == [200] * refused_after + [400] * (4 - refused_after)
         assert replies[-1].json()["error"]["code"] == "session_limit"
-        assert (await session.close()).notes["refused:limit"] == 4 - refused_after
+        assert (await session.close()).notes["refused:session_limit"] == 4 - refused_after
         other = await proxy.open_session("s2")
         assert (await other.chat(chat())).status_code == 200
 
