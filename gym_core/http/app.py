@@ -1,11 +1,12 @@
 """The app factory every service uses: health, bearer check, body limit, error replies, and typed routes."""
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -46,6 +47,7 @@ def make_app(
 ) -> FastAPI:
     """An app with `/health`, `/livez` and `/readyz`, everything else behind a bearer token. Starts nothing."""
     app = FastAPI(title=title, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.router.route_class = _BareRoute
     app.add_middleware(BodyLimit, max_body_bytes=max_body_bytes)
     app.add_middleware(BearerAuth, authenticate=authenticate, own_paths=own_paths)
 
@@ -64,6 +66,15 @@ def make_app(
     app.add_exception_handler(ValueError, _on_error)
     app.add_exception_handler(Exception, _on_bug)
     return app
+
+
+class _BareRoute(APIRoute):
+    """A route whose endpoint takes the request and returns the response. In `/openapi.json` like any other, without
+    FastAPI's dependencies and serialisation, which are 0.1 ms a request and of which no route of ours makes use."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:  # Any: as FastAPI has it
+        endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return endpoint
 
 
 async def _on_error(_: Request, error: Exception) -> Response:
@@ -86,7 +97,7 @@ def add_route(
 ) -> None:
     """One `Wire` in, one `Wire` out: the body is parsed once, here; path parameters go to the handler by name.
 
-    Skips FastAPI's per-request dependency machinery (about 0.3 ms) but keeps the route in `/openapi.json`.
+    The route is in `/openapi.json` with both classes.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -114,8 +125,10 @@ def add_route(
 _NAME = str.maketrans({"/": "_", "{": "", "}": "", ":": "_", ".": "_", "-": "_"})
 
 
-def first_mistakes(error: ValidationError, limit: int = 5) -> str:
+def first_mistakes(error: ValueError, limit: int = 5) -> str:
     """Where and what, without the offending input: it may hold an image or a secret."""
+    if not isinstance(error, ValidationError):
+        return str(error)[:300]
     found = [f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors(include_input=False)]
     return "; ".join(found[:limit]) + (f" (and {len(found) - limit} more)" if len(found) > limit else "")
 

@@ -93,7 +93,7 @@ def serve(app: FastAPI, listener: socket.socket) -> int:
     config = uvicorn.Config(
         app, loop="none", http="httptools", ws="none", lifespan="on", log_config=None, access_log=False,
         timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S, timeout_keep_alive=75, backlog=BACKLOG, server_header=False,
-        date_header=False,
+        date_header=False, proxy_headers=False,
     )  # fmt: skip
     server = uvicorn.Server(config)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from fastapi import FastAPI
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -179,8 +179,8 @@ class AgentServer(Server[AgentConfigT]):
     async def _responses_route(self, request: Request) -> Response:
         session_id = request.headers.get(SESSION_HEADER, "")
         try:
-            body = ResponsesBody.model_validate_json(await request.body())
-        except ValidationError as error:
+            body = ResponsesBody.from_json(await request.body())
+        except ValueError as error:
             return problem_response(422, BAD_REQUEST, f"POST /v1/responses: {first_mistakes(error)}")
         responding = asyncio.create_task(self.respond(session_id, body))
         leaving = asyncio.create_task(_caller_left(request))
@@ -194,7 +194,7 @@ class AgentServer(Server[AgentConfigT]):
             responding.cancel()
             leaving.cancel()
             await asyncio.wait({responding, leaving})
-        return Response(reply.model_dump_json(), media_type="application/json")
+        return Response(reply.to_json(), media_type="application/json")
 
     async def respond(self, session_id: str, body: ResponsesBody) -> ResponsesReply:
         """Play one turn. Raises SessionError for a session that is unknown, closed, closed meanwhile or busy."""

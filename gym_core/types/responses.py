@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gym_core.types.wire import JsonObject, Wire
+from gym_core.types.wire import BulkyWire, JsonObject, Wire
 
 
 class InputText(Wire):
@@ -93,7 +93,7 @@ OutputItem = Annotated[
 ]
 
 
-class ResponsesBody(Wire):
+class ResponsesBody(BulkyWire):
     """A create-Response body (`responses_create_params` of a row). Unknown fields are refused."""
 
     input: str | list[OutputItem]
@@ -144,7 +144,7 @@ class ResponseError(Wire):
     message: str
 
 
-class ResponsesReply(Wire):
+class ResponsesReply(BulkyWire):
     """What an agent made of a body: the whole trajectory as items, and how it ended.
 
     `status` is "completed" for an answer, "incomplete" when a limit stopped the model, "failed" when the episode broke;

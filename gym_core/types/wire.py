@@ -1,7 +1,8 @@
 """The base class of everything that crosses a process or a file, and the name for JSON that is only carried."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr, SerializationInfo
 
 JsonObject = dict[str, Any]
@@ -12,6 +13,22 @@ class Wire(BaseModel):
     """Frozen, extras forbidden: a typo on our own wire is an error and never a silence."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class BulkyWire(Wire):
+    """One that may carry pictures: msgspec reads and writes their text in a third of pydantic's time."""
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Self:
+        """Raises ValueError: pydantic's for what does not fit, a plain one for what is no JSON."""
+        try:
+            found = msgspec.json.decode(content)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ValueError(f"not JSON: {error}") from error
+        return cls.model_validate(found)
+
+    def to_json(self, *, exclude_none: bool = False) -> bytes:
+        return msgspec.json.encode(self.model_dump(exclude_none=exclude_none))
 
 
 def _serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
