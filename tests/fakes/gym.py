@@ -40,6 +40,11 @@ class InProcessGym:
     servers: EpisodeServers
     storage: EpisodeStorage
     resources: ResourcesServer[EchoTask, ResourcesServerConfig]
+    policy: VllmModel
+
+    def forget_policy_sessions(self) -> None:
+        """What a crash of the policy server does to them."""
+        self.policy.sessions = VllmModel(self.policy.config, self.policy.context).sessions
 
     async def play(self, **fields: object) -> EpisodeResult:
         return await Episode(make_request(**fields), 0, self.servers, self.storage, set()).run()
@@ -66,7 +71,7 @@ async def in_process_gym(
     async with contextlib.AsyncExitStack() as stack:
         endpoint = await stack.enter_async_context(ScriptedEndpoint())
         block = {"base_url": endpoint.url, "model": "tiny", **_IMPATIENT, **(policy or {})}
-        policy_url, _ = await _serve(stack, VllmModel, block, "policy_model", folder, {})
+        policy_url, policy_server = await _serve(stack, VllmModel, block, "policy_model", folder, {})
         peers = {"policy_model": Peer(url=policy_url, token=SecretStr(TOKEN))}
         agent_url, _ = await _serve(
             stack, SingleCall, {"model_server": POLICY, "timeout_s": 20}, "agent", folder, peers
@@ -80,8 +85,9 @@ async def in_process_gym(
             agent_timeout_s=20,
         )
         assert isinstance(resources, EchoServer)
+        assert isinstance(policy_server, VllmModel)
         storage = EpisodeStorage(AssetStore(folder / "assets"), folder / "captures")
-        yield InProcessGym(endpoint, servers, storage, resources)
+        yield InProcessGym(endpoint, servers, storage, resources, policy_server)
 
 
 _IMPATIENT = {
