@@ -16,6 +16,7 @@ from gym_core.http.upstream import Upstream, UpstreamError, UpstreamReply, Upstr
 from gym_core.servers.model_answer import Answer, BrokenAnswer, read_object, read_stream
 from gym_core.servers.model_clock import Clock
 from gym_core.servers.model_config import EndpointSettings, RetryConfig
+from gym_core.servers.model_prompt_ids import PromptMemory
 from gym_core.servers.model_refusal import Refusal, context_exceeded
 from gym_core.servers.model_rejections import (
     named_fields,
@@ -94,11 +95,13 @@ class EndpointPool:
         self._slots = asyncio.Semaphore(max_concurrent)
         self._headers = {"Content-Type": "application/json", **settings.headers}
 
-    async def complete(self, body: ShapedBody, *, affinity: int, progress: Progress) -> Answer:
+    async def complete(
+        self, body: ShapedBody, *, affinity: int, progress: Progress, memory: PromptMemory | None = None
+    ) -> Answer:
         """A whole answer. Raises Refusal, EndpointFault once it is final."""
 
         async def gather(reply: UpstreamReply) -> Answer:
-            return await self._gather(reply, progress)
+            return await self._gather(reply, progress, memory)
 
         return await self.ask(body, gather, affinity=affinity, progress=progress)
 
@@ -230,7 +233,7 @@ class EndpointPool:
             progress.queued_s += self._clock.monotonic() - asked_at
             yield
 
-    async def _gather(self, reply: UpstreamReply, progress: Progress) -> Answer:
+    async def _gather(self, reply: UpstreamReply, progress: Progress, memory: PromptMemory | None) -> Answer:
         raw = bytearray()
         try:
             async for piece in reply.pieces():
@@ -243,8 +246,8 @@ class EndpointPool:
                 raise
         read = read_object if reply.content_type.startswith("application/json") else read_stream
         if len(raw) > _OFF_LOOP_BYTES:
-            return await asyncio.to_thread(read, bytes(raw))
-        return read(bytes(raw))
+            return await asyncio.to_thread(read, bytes(raw), memory)
+        return read(bytes(raw), memory)
 
 
 @dataclass

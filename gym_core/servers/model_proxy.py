@@ -176,7 +176,10 @@ class ChatProxy:
         return shape(call.envelope, call.sending, self._shape.for_session(call.session.sampling), ours)
 
     async def forward(self, call: Call, body: ShapedBody) -> Answer:
-        return await self._pool.complete(body, affinity=call.session.affinity, progress=call.progress)
+        session = call.session
+        return await self._pool.complete(
+            body, affinity=session.affinity, progress=call.progress, memory=session.prompts
+        )
 
     def record(self, call: Call, answer: Answer) -> Answer:
         """The answer as the harness gets it, after it was kept."""

@@ -19,6 +19,7 @@ from gym_core.servers.model_answer import Answer
 from gym_core.servers.model_clock import Clock
 from gym_core.servers.model_config import SessionLimits
 from gym_core.servers.model_messages import IssuedCall, MessageMemory, only_hash
+from gym_core.servers.model_prompt_ids import PromptMemory
 from gym_core.servers.model_refusal import Refusal, limit_reached
 from gym_core.types.session import CaptureSessionRequest, CaptureSummary
 from gym_core.types.wire import JsonObject
@@ -67,6 +68,7 @@ class ModelSession:
         self._issued_bytes = 0
         self._store = AssetStore(Path(request.assets_dir) if request.assets_dir else state_dir / "assets")
         self.memory = MessageMemory(self._keep_image)
+        self.prompts = PromptMemory()
         captures_dir = Path(request.captures_dir) if request.captures_dir else state_dir / "captures"
         self._recorder: CallRecorder | None = None
         try:

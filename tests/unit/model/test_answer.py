@@ -3,8 +3,11 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gym_core.servers.model_answer import BrokenAnswer, as_events, as_object, read_object, read_stream
+from gym_core.servers.model_prompt_ids import PromptMemory
 from gym_core.types.wire import JsonObject
 
 
@@ -113,3 +116,12 @@ def test_both_shapes_say_the_same_to_a_harness() -> None:
     assert (again.content, again.reasoning, again.calls) == (answer.content, answer.reasoning, answer.calls)
     assert (again.finish_reason, again.reasoning_field, again.input_tokens) == ("tool_calls", "reasoning", 3)
     assert as_object(answer, "policy", 1)["choices"][0]["message"] == message
+
+
+@given(prompts=st.lists(st.lists(st.sampled_from([0, 1, 11, 2**31 - 1]), max_size=6), max_size=6), space=st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_prompts_read_one_after_the_other_are_read_as_if_alone(prompts: list[list[int]], space: bool) -> None:
+    memory = PromptMemory()
+    for prompt in prompts:
+        found = memory.read(json.dumps(prompt, separators=(", " if space else ",", ":")).encode())
+        assert (found.tolist() if found is not None else []) == prompt
