@@ -7,12 +7,12 @@ from contextlib import suppress
 from pydantic import Field
 
 from agent_servers.opencode_agent.images import named_images
-from agent_servers.opencode_agent.outcome import Ending, failure_of
+from agent_servers.opencode_agent.outcome import Ending, broken_inside, failure_of, is_in_models_hands
 from agent_servers.opencode_agent.play import Assignment, Played, play
 from agent_servers.opencode_agent.prompt import prompt_of
 from agent_servers.opencode_agent.settings import OPENCODE_VERSION, Model
 from agent_servers.opencode_agent.transcript import make_transcript
-from gym_core.errors import ConfigError, EpisodeError, FailureKind, SessionError
+from gym_core.errors import ConfigError, EpisodeError, FailureKind, SandboxError, SandboxLost, SessionError
 from gym_core.sandbox.contract import Sandbox
 from gym_core.servers.agent import AgentServer, AgentServerConfig, AgentSession, Turn
 from gym_core.types.responses import ResponsesBody, Usage
@@ -43,7 +43,14 @@ class OpenCodeAgent(AgentServer[OpenCodeAgentConfig]):
             calls = await self._calls(session)
             return None if calls is None else calls.first_call_at is not None
 
-        played = await play(sandbox, assignment, has_called)
+        try:
+            played = await play(sandbox, assignment, has_called)
+        except SandboxLost:
+            raise  # its lender saw it
+        except (SandboxError, OSError, ValueError) as error:
+            if not is_in_models_hands(await self._calls(session)):
+                raise
+            return Turn(output=[], failure=broken_inside(error))
         ending = Ending(
             journal=played.journal,
             result=played.result,

@@ -1,14 +1,25 @@
 """How a run ended, told from what was seen and never from the exit code alone. Pure.
 
 OpenCode ends with code 0 on an empty answer, a cut one or none, and with 1 although the model answered; see the table
-in this folder's README. A fault of ours or the endpoint's masks the rollout; the model's own endings score it.
+in this folder's README. A fault of ours or the endpoint's masks the rollout; the model's own endings score it. What
+comes out of the sandbox is the model's to write once it has asked for a tool, so from then on a mask rests on what was
+seen from outside (docs/decisions/004-a-mask-rests-on-what-was-seen-from-outside.md).
 """
 
 import re
 from dataclasses import dataclass
 
 from agent_servers.opencode_agent.journal import AgentMessage, Journal, RunError
-from gym_core.errors import AgentError, EpisodeError, FailureKind, InvalidTask, ModelUnavailable, error_of_kind
+from gym_core.errors import (
+    AgentError,
+    EpisodeError,
+    FailureKind,
+    InvalidTask,
+    ModelUnavailable,
+    Outcome,
+    error_of_kind,
+    outcome_of,
+)
 from gym_core.sandbox.contract import ExecResult
 from gym_core.types.session import CaptureSummary
 
@@ -19,7 +30,6 @@ _CONTEXT_FULL = re.compile(
 )
 """OpenCode knows some of these wordings; vLLM's "longer than the maximum model length" it does not."""
 
-_KILLING = re.compile(r"\b(kill|pkill|killall|reboot|shutdown)\b")
 _KEY_REFUSED = frozenset({401, 403, 404})
 _MAX_REASON = 600
 
@@ -45,9 +55,30 @@ class Ending:
             return self.calls.first_call_at is not None
         return bool(self.journal.messages)
 
+    @property
+    def is_in_models_hands(self) -> bool:
+        return is_in_models_hands(self.calls)
+
+
+def is_in_models_hands(calls: CaptureSummary | None) -> bool:
+    """Whether commands of the model may have run: then files and processes inside say what it wants them to say."""
+    return calls is not None and calls.tool_calls > 0
+
 
 def failure_of(ending: Ending) -> EpisodeError | None:
     """None when the model gave a final answer."""
+    failure = _failure_as_told(ending)
+    if failure is None or not ending.is_in_models_hands or outcome_of(failure.kind) is Outcome.SCORE_ZERO:
+        return failure
+    return _endpoint_failure(ending) or _undelivered(ending) or broken_inside(failure)
+
+
+def broken_inside(failure: Exception) -> AgentError:
+    """A failure of the run that nothing outside the sandbox bears out, after the model could have caused it."""
+    return AgentError(f"after commands of the model: {failure}")
+
+
+def _failure_as_told(ending: Ending) -> EpisodeError | None:
     journal = ending.journal
     if refused := next((error for error in journal.errors if _is_bad_attachment(error, ending)), None):
         return InvalidTask(f"OpenCode refused an attached image: {_reason(refused) or 'undecodable'}")
@@ -128,7 +159,7 @@ def _endpoint_failure(ending: Ending) -> EpisodeError | None:
 def _of_last_step(last: AgentMessage | None, ending: Ending) -> EpisodeError:
     finish = last.finish if last else None
     if last is None or finish is None:
-        return _of_crash(last, ending)
+        return _of_crash(ending)
     match finish.reason:
         case "length":
             return _of_length(last, ending)
@@ -140,7 +171,7 @@ def _of_last_step(last: AgentMessage | None, ending: Ending) -> EpisodeError:
             return ModelUnavailable("the endpoint's reply had no finish reason")
     if any("rejected permission" in (tool.state.error or "") for tool in last.tools if tool.state):
         return AgentError("OpenCode ended the run after a refused permission")
-    return _of_crash(last, ending)
+    return _of_crash(ending)
 
 
 def _of_length(last: AgentMessage, ending: Ending) -> EpisodeError:
@@ -151,22 +182,14 @@ def _of_length(last: AgentMessage, ending: Ending) -> EpisodeError:
     return AgentError("the reply reached the output limit", kind=FailureKind.OUTPUT_CAP)
 
 
-def _of_crash(last: AgentMessage | None, ending: Ending) -> EpisodeError:
+def _of_crash(ending: Ending) -> EpisodeError:
     result = ending.result
     how = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"
     said = f": {ending.complaint}" if ending.complaint else ""
-    if last and any(_KILLING.search(arguments) for arguments in _running_calls(last)):
-        return AgentError(f"OpenCode ended ({how}) during a command of the model that kills processes")
     if endpoint := _endpoint_failure(ending):
         return endpoint
     kind = FailureKind.AGENT_CRASHED if ending.has_called else FailureKind.AGENT_START_FAILED
     return EpisodeError(f"OpenCode ended ({how}) in the middle of the run{said}", kind=kind)
-
-
-def _running_calls(message: AgentMessage) -> list[str]:
-    return [
-        tool.state.arguments for tool in message.tools if tool.state and tool.state.status in ("pending", "running")
-    ]
 
 
 def _reason(error: RunError) -> str:

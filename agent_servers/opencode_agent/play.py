@@ -152,10 +152,15 @@ async def _read_events(sandbox: Sandbox, notes: list[str]) -> bytes:
         return await sandbox.read(settings.EVENTS_FILE, MAX_JOURNAL_BYTES)
     except FileNotFoundError:
         return b""
+    except OSError:  # the model closed it, or made a loop of links of it
+        notes.append("events_unreadable")
+        return b""
     except ValueError:
         notes.append("events_cut")
     tail = Launch(
-        argv=["tail", "-c", str(TAIL_BYTES), settings.EVENTS_FILE], timeout_s=60.0, output_cap_bytes=TAIL_BYTES
+        argv=["tail", "-c", str(TAIL_BYTES), settings.EVENTS_FILE],
+        timeout_s=STOP_TIMEOUT_S,
+        output_cap_bytes=TAIL_BYTES,
     )
     return (await sandbox.exec(tail)).stdout.partition(b"\n")[2]
 
@@ -168,7 +173,7 @@ async def _export(sandbox: Sandbox, opencode_session_id: str) -> Journal | None:
         return None
     try:
         content = await sandbox.read(settings.EXPORT_FILE, MAX_JOURNAL_BYTES)
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return None
     return await asyncio.to_thread(read_export, content)
 

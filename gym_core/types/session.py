@@ -147,6 +147,8 @@ class CaptureSummary(Wire):
     first_call_at: float | None = None
     """Unix time, seconds; None until the first request of the session arrived."""
     last_finish_reason: str | None = None
+    tool_calls: int = 0
+    """In the model's answers. From the first one on, what a sandbox says of itself may be the model's work."""
     input_tokens: int = 0
     output_tokens: int = 0
     model_seconds: float = 0.0

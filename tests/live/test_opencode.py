@@ -95,7 +95,9 @@ class Stage:
         seen = self.endpoint.requests
         images = ["a" * 64] if any("image_url" in str(request.body) for request in seen) else []
         first = 1.0 if seen else None
-        return CaptureSummary(session_id="s1", calls=len(seen), first_call_at=first, images=images)
+        answers = [self.endpoint.rule(request.body["messages"]) for request in seen if request.fault is Fault.NONE]
+        tools = sum(len(answer.calls) for answer in answers if isinstance(answer, Says))
+        return CaptureSummary(session_id="s1", calls=len(seen), tool_calls=tools, first_call_at=first, images=images)
 
 
 @asynccontextmanager
@@ -240,14 +242,24 @@ async def test_a_command_that_never_ends_meets_the_time_limit_and_nothing_surviv
     assert "opencode" not in left
 
 
-async def test_a_killed_opencode_is_our_fault() -> None:
+async def test_an_opencode_that_dies_before_the_model_used_a_tool_is_our_fault() -> None:
+    async with stage(script(ANSWER)) as it:
+        it.endpoint.fail(Fault.HANG)
+        playing = asyncio.ensure_future(it.play())
+        await it.until(lambda: len(it.endpoint.requests) == 1)
+        await it.shell("kill -9 $(grep -l '^opencode' /proc/[0-9]*/comm | cut -d/ -f3)")
+        reply = await playing
+    assert (reply.status, code(reply)) == ("failed", FailureKind.AGENT_CRASHED)
+
+
+async def test_an_opencode_that_dies_later_is_scored_and_what_was_seen_is_kept() -> None:
     async with stage(script(Says("Look.", (bash("echo hi"),)), ANSWER)) as it:
         it.endpoint.fail(Fault.NONE, Fault.HANG)
         playing = asyncio.ensure_future(it.play())
         await it.until(lambda: len(it.endpoint.requests) == 2)
         await it.shell("kill -9 $(grep -l '^opencode' /proc/[0-9]*/comm | cut -d/ -f3)")
         reply = await playing
-    assert (reply.status, code(reply)) == ("failed", FailureKind.AGENT_CRASHED)
+    assert (reply.status, code(reply)) == ("incomplete", FailureKind.AGENT_RUN_ERROR)
     assert any(isinstance(item, FunctionCallOutput) for item in reply.output)
 
 
@@ -314,8 +326,8 @@ async def test_a_command_that_takes_all_disk_or_memory_fails_alone(command: str,
     assert (reply.status, reply.final_text) == ("completed", ANSWER)
 
 
-async def test_opencode_with_a_full_disk_under_it_is_our_fault() -> None:
+async def test_a_model_that_fills_the_disk_under_opencode_ends_its_own_run() -> None:
     fill = bash("dd if=/dev/zero of=/home/agent/fill bs=1M")
     async with stage(script(Says("Fill.", (fill,)), Says("", (bash("echo hi"),)), ANSWER)) as it:
         reply = await it.play()
-    assert (reply.status, code(reply)) == ("failed", FailureKind.AGENT_CRASHED)
+    assert (reply.status, code(reply)) == ("incomplete", FailureKind.AGENT_RUN_ERROR)

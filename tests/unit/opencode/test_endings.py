@@ -28,6 +28,7 @@ BODY = ResponsesBody(
     ]
 )
 CALLED = CaptureSummary(session_id="s1", calls=3, first_call_at=1.0, images=["a" * 64])
+USED_TOOLS = CALLED.model_copy(update={"tool_calls": 1})
 NOT_CALLED = CaptureSummary(session_id="s1")
 MODEL_ONLY = ModelOnly(host="127.0.0.1", port=8001)
 AT_ONCE_S = 0.02
@@ -110,7 +111,7 @@ async def test_a_whole_run_costs_no_export() -> None:
         ("empty", ExecResult(exit_code=0), CALLED, "incomplete", FailureKind.NO_FINAL_ANSWER),
         ("context_full", ExecResult(exit_code=1), CALLED, "incomplete", FailureKind.CONTEXT_LIMIT),
         ("killed_in_bash", TIMED_OUT, CALLED, "incomplete", FailureKind.AGENT_TIMEOUT),
-        ("killed_itself", ExecResult(exit_code=None, signal=9), CALLED, "incomplete", FailureKind.AGENT_RUN_ERROR),
+        ("killed_itself", ExecResult(exit_code=None, signal=9), USED_TOOLS, "incomplete", FailureKind.AGENT_RUN_ERROR),
         ("killed_in_bash", ExecResult(exit_code=None, signal=11), CALLED, "failed", FailureKind.AGENT_CRASHED),
         ("unavailable", ExecResult(exit_code=1), CALLED, "failed", FailureKind.MODEL_UNAVAILABLE),
         ("corrupt_image", ExecResult(exit_code=1), NOT_CALLED, "failed", FailureKind.INVALID_TASK),

@@ -17,6 +17,7 @@ TIMED_OUT = ExecResult(exit_code=None, signal=9, timed_out=True)
 KILLED = ExecResult(exit_code=None, signal=9)
 CALLED = CaptureSummary(session_id="s", calls=1, first_call_at=1.0, images=["a" * 64])
 NOT_CALLED = CaptureSummary(session_id="s")
+USED_TOOLS = CALLED.model_copy(update={"tool_calls": 1})
 ENDPOINT_DOWN = CALLED.model_copy(update={"last_failure": "model_unavailable", "last_failure_message": "no answer"})
 
 
@@ -60,11 +61,37 @@ def error(name: str, message: str = "", status: int | None = None, body: str | N
         ("refused_later", FAILED, FailureKind.AGENT_RUN_ERROR),
         ("killed_in_bash", TIMED_OUT, FailureKind.AGENT_TIMEOUT),
         ("killed_in_bash", KILLED, FailureKind.AGENT_CRASHED),
-        ("killed_itself", KILLED, FailureKind.AGENT_RUN_ERROR),
     ],
 )
 def test_each_ending_has_its_kind(name: str, result: ExecResult, kind: FailureKind | None) -> None:
     assert kind_of(journal(name), result) == kind
+
+
+@pytest.mark.parametrize(
+    ("found", "result"),
+    [
+        (journal("killed_itself"), KILLED),
+        (journal("killed_in_bash"), KILLED),
+        (Journal(), FAILED),
+        (error("UnknownError", "Unexpected server error: disk is full"), FAILED),
+        (error("APIError", "model_unavailable", 422), FAILED),
+        (error("UnknownError", "File not found: image.png"), DONE),
+    ],
+)
+def test_once_the_model_could_run_commands_a_sandbox_cannot_talk_its_way_out_of_a_score(
+    found: Journal, result: ExecResult
+) -> None:
+    assert kind_of(found, result, USED_TOOLS) == FailureKind.AGENT_RUN_ERROR
+    down = ENDPOINT_DOWN.model_copy(update={"tool_calls": 1})
+    assert kind_of(found, result, down) == FailureKind.MODEL_UNAVAILABLE
+    blind = USED_TOOLS.model_copy(update={"images": []})
+    assert kind_of(found, result, blind) == FailureKind.AGENT_START_FAILED
+
+
+def test_tools_do_not_turn_the_models_own_endings_into_something_else() -> None:
+    assert kind_of(journal("normal"), FAILED, USED_TOOLS) is None
+    assert kind_of(journal("killed_in_bash"), TIMED_OUT, USED_TOOLS) == FailureKind.AGENT_TIMEOUT
+    assert kind_of(journal("context_full"), FAILED, USED_TOOLS) == FailureKind.CONTEXT_LIMIT
 
 
 @pytest.mark.parametrize("name", ["corrupt_image", "bmp_image"])
