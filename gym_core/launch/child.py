@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from types import FrameType
 
 import uvicorn
 import uvloop
@@ -95,7 +96,7 @@ def serve(app: FastAPI, listener: socket.socket) -> int:
         timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S, timeout_keep_alive=75, backlog=BACKLOG, server_header=False,
         date_header=False, proxy_headers=False,
     )  # fmt: skip
-    server = uvicorn.Server(config)
+    server = _Server(config)
 
     async def main() -> None:
         # A close that hangs (a provider's, say) must not keep a gym that was told to end.
@@ -108,6 +109,14 @@ def serve(app: FastAPI, listener: socket.socket) -> int:
 
     uvloop.run(main())
     return 0 if server.started else 3
+
+
+class _Server(uvicorn.Server):
+    """Told to end, it ends with code 0; uvicorn would end by the signal once more."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 async def _exit_hard_after_stop(server: uvicorn.Server) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import secrets
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -25,7 +26,7 @@ from gym_core.http.sse import encode_event
 from gym_core.launch.children import ChildExit, Children
 from gym_core.launch.plan import EnvironmentEntry, HeadSlice, ServerEntry, identity_hash
 from gym_core.launch.runs import Run, RunSetting, with_sampling
-from gym_core.launch.supervisor import Supervised, Supervisor
+from gym_core.launch.supervisor import START_ERROR_FILE, StartError, Supervised, Supervisor
 from gym_core.types.flat_row import flat_from_record, task_from_flat
 from gym_core.types.rollout import Completed, RolloutKey, RolloutRecord, RunRequest
 from gym_core.types.run import RunAccepted, RunOptions, RunResult
@@ -94,10 +95,11 @@ class Head:
             self._supervisor = Supervisor(children, servers, self._pool)
             try:
                 await self._supervisor.start()
-            except Exception:
-                # Nobody can use a gym that lacks a server: end, so that whoever started it hears of it at once.
-                log.exception("servers did not start")
-                os.kill(os.getpid(), 15)
+            except Exception as error:
+                is_bug = not isinstance(error, StartError)
+                log.error("servers did not start", extra={"reason": str(error)}, exc_info=is_bug)
+                (logs / START_ERROR_FILE).write_text(str(error), encoding="utf-8")
+                os.kill(os.getpid(), signal.SIGTERM)
                 return
         self._is_ready = True
         log.info("gym ready", extra={"servers": len(self._entries), "seconds": time.time() - self._started_at})

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from pathlib import Path
 from typing import TextIO
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "taskName", "color_message"}
@@ -39,3 +40,27 @@ def log_to(stream: TextIO, server: str, level: int = logging.INFO) -> None:
     root.setLevel(level)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def log_tail(path: Path, max_bytes: int = 6000) -> str:
+    """The end of a server's log for an error message, tracebacks as people know them; "" when there is none."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - max_bytes))
+            content = file.read()
+    except OSError:
+        return ""
+    return "\n".join(map(_readable, content.decode("utf-8", "replace").splitlines()))
+
+
+def _readable(line: str) -> str:
+    """One of our lines without its time and place; any other as it is."""
+    try:
+        fields = json.loads(line)
+        head = f"{fields.pop('level')}: {fields.pop('event')}".rstrip()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return line
+    trace = fields.pop("traceback", "")
+    more = " ".join(f"{key}={value}" for key, value in fields.items() if key not in ("time", "server", "logger"))
+    return "\n".join(part for part in (f"{head} {more}".rstrip(), trace) if part)

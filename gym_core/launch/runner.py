@@ -14,8 +14,9 @@ from gym_core.errors import EpisodeError, FailureKind
 from gym_core.http.client import HttpPool, ServiceClient
 from gym_core.launch.child import HEAD
 from gym_core.launch.children import ChildExit, Children
+from gym_core.launch.logs import log_tail
 from gym_core.launch.plan import LaunchPlan, plan_launch
-from gym_core.launch.supervisor import READY_POLL_S, READY_TIMEOUT_S, log_tail
+from gym_core.launch.supervisor import READY_POLL_S, READY_TIMEOUT_S, START_ERROR_FILE
 from gym_core.launch.warmup import Warmup, abandon, start_warmup
 from gym_core.types.wire import Wire
 
@@ -110,7 +111,12 @@ async def _poll_until_ready(client: ServiceClient) -> None:
 
 
 def _note_exit(exit_: ChildExit, died: "asyncio.Future[str]", state_dir: Path) -> None:
-    if not died.done():
+    if died.done():
+        return
+    known = state_dir / START_ERROR_FILE
+    if known.exists():
+        died.set_result(known.read_text(encoding="utf-8"))
+    else:
         tail = log_tail(state_dir / "head.log")
         died.set_result(f"the head server ended (code {exit_.code}); {state_dir / 'head.log'}:\n{tail}")
 

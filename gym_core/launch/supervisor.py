@@ -12,15 +12,22 @@ from pathlib import Path
 
 from gym_core.http.client import HttpPool
 from gym_core.launch.children import ChildExit, Children
+from gym_core.launch.logs import log_tail
 
 log = logging.getLogger(__name__)
 
 READY_TIMEOUT_S = 60.0
 READY_POLL_S = 0.01
+PROBE_TIMEOUT_S = 0.5
+"""Short: a server that died is noticed between two probes, and the next probe costs nothing."""
 RESTART_PAUSES_S = (0.1, 0.5, 2.0, 5.0)
 MAX_RESTARTS = 5
 RESTART_WINDOW_S = 300.0
 """More restarts than that within the window and a server is given up."""
+
+
+START_ERROR_FILE = "start_error.txt"
+"""In a gym's state folder: why its servers did not start, for whoever started it."""
 
 
 class ServerStatus(StrEnum):
@@ -144,16 +151,7 @@ class Supervisor:
 
     async def _is_ready(self, server: Supervised) -> bool:
         try:
-            async with asyncio.timeout(2.0), self._pool.session.get(f"{server.url}/readyz") as response:
+            async with asyncio.timeout(PROBE_TIMEOUT_S), self._pool.session.get(f"{server.url}/readyz") as response:
                 return response.status == 200
         except (OSError, TimeoutError):
             return False
-
-
-def log_tail(path: Path, max_bytes: int = 3000) -> str:
-    """The end of a log for an error message; "" when there is none."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return ""
-    return content[-max_bytes:].decode("utf-8", "replace")

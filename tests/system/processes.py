@@ -1,11 +1,14 @@
 """What /proc says about the processes that a test started, directly or through those it started."""
 
+import contextlib
 import ctypes
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
+_CHUNK_BYTES = 8 << 20
 NURSERY_MODULE = "gym_core.launch.nursery"
 
 
@@ -70,3 +73,29 @@ def servers_of(cli: int) -> dict[str, int]:
             if is_nursery or process.log_name != "nursery":
                 found["nursery" if is_nursery else process.log_name] = process.pid
     return found
+
+
+def environment_and_argv(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def holds(pid: int, text: str) -> bool:
+    """Whether a text is anywhere in a process's writable memory. Raises PermissionError where one may not look."""
+    wanted = text.encode()
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for start, end in _writable(pid):
+            before = b""
+            for place in range(start, end, _CHUNK_BYTES):
+                with contextlib.suppress(OSError):  # a page that went meanwhile
+                    memory.seek(place)
+                    content = memory.read(min(_CHUNK_BYTES, end - place))
+                    if wanted in before + content:
+                        return True
+                    before = content[-len(wanted) :]
+    return False
+
+
+def _writable(pid: int) -> list[tuple[int, int]]:
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    found = [re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line) for line in lines]
+    return [(int(match[1], 16), int(match[2], 16)) for match in found if match]
