@@ -65,13 +65,13 @@ class UpstreamReply:
 
 
 class _Body(aiohttp.payload.Payload):
-    """Bytes in two writes: aiohttp joins the first with the headers, which would copy a body of megabytes once more.
+    """Bytes in at most two writes: aiohttp joins the first with the headers, which would copy megabytes once more.
 
     (It also warns of bodies beyond 1 MiB that come as plain bytes: writing them could block. The transport takes what
     the socket takes and keeps the rest.)
     """
 
-    _FIRST_BYTES = 4096
+    _JOINED_BYTES = 64 << 10
 
     def __init__(self, content: bytes) -> None:
         super().__init__(content)
@@ -79,10 +79,12 @@ class _Body(aiohttp.payload.Payload):
         self._size = len(content)
 
     async def write(self, writer: aiohttp.abc.AbstractStreamWriter) -> None:
+        if len(self._content) <= self._JOINED_BYTES:
+            await writer.write(self._content)
+            return
         content = memoryview(self._content)
-        await writer.write(content[: self._FIRST_BYTES])
-        if len(content) > self._FIRST_BYTES:
-            await writer.write(content[self._FIRST_BYTES :])
+        await writer.write(content[: self._JOINED_BYTES])
+        await writer.write(content[self._JOINED_BYTES :])
 
     async def as_bytes(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
         return self._content

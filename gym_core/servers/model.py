@@ -4,6 +4,7 @@ Kinds of model servers subclass it and say how their endpoint is named (`endpoin
 policy or a judge.
 """
 
+import asyncio
 import logging
 from typing import TypeVar
 
@@ -71,6 +72,7 @@ class ModelServer(Server[ModelConfigT]):
             clock=self.clock,
         )
         self._context_tokens = config.context_tokens
+        self._asking = asyncio.Lock()
 
     def endpoint_settings(self) -> EndpointSettings:
         raise NotImplementedError(f"{type(self).__name__} has no endpoint: write `endpoint_settings`")
@@ -131,9 +133,10 @@ class ModelServer(Server[ModelConfigT]):
 
     async def context_tokens(self) -> int:
         """From config, else what the endpoint says, else the default. Asked once."""
-        if self._context_tokens is None:
-            self._context_tokens = await self._probe.context_tokens() or DEFAULT_CONTEXT_TOKENS
-        return self._context_tokens
+        async with self._asking:
+            if self._context_tokens is None:
+                self._context_tokens = await self._probe.context_tokens() or DEFAULT_CONTEXT_TOKENS
+            return self._context_tokens
 
     async def _models_route(self, _: Request) -> Response:
         model = {"id": self.config.model_alias, "object": "model", "created": 0, "owned_by": "gym"}

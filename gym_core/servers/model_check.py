@@ -16,6 +16,7 @@ from gym_core.types.model_call import EndpointReport
 from gym_core.types.wire import JsonObject
 
 CHECK_TIMEOUT_S = 60.0
+MODELS_TIMEOUT_S = 10.0
 _MAX_REPLY_BYTES = 8 << 20
 _LEAK = re.compile(rb"\[?\{'(?:type|text)': '(?:text|image_url|image|input_text|output_text)'")
 _PROBE_SIDE_PX = 56
@@ -56,7 +57,8 @@ class EndpointProbe:
     async def models(self) -> list[tuple[str, int | None]]:
         """(name, its context in tokens) of each served model; [] when the endpoint does not say."""
         try:
-            status, content = await self._send("GET", "/models", None)
+            async with asyncio.timeout(MODELS_TIMEOUT_S):
+                status, content = await self._send("GET", "/models", None)
             found = msgspec.json.decode(content, type=_Models) if status == 200 else _Models()
         except (UpstreamError, TimeoutError, msgspec.MsgspecError, ValueError, RecursionError):
             return []

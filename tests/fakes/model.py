@@ -113,6 +113,7 @@ class ScriptedEndpoint:
     port: int = 0
     url: str = ""
     requests: list[Seen] = field(default_factory=list)
+    models_asked: int = 0
     broken_off: int = 0
     """Requests whose client went away before their answer was complete."""
     _faults: deque[Fault] = field(default_factory=deque)
@@ -147,6 +148,7 @@ class ScriptedEndpoint:
             await self._runner.cleanup()
 
     async def _models(self, _: web.Request) -> web.Response:
+        self.models_asked += 1
         model: JsonObject = {"id": self.model, "object": "model", "max_model_len": self.context_tokens}
         return web.json_response({"object": "list", "data": [model]})
 

@@ -12,7 +12,7 @@ from gym_core.errors import FailureKind
 from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
 from tests.fakes.model import Calls, Fault, Says, ScriptedEndpoint
-from tests.fakes.proxy import RUN_TOKEN, Proxy, chat, eventually, vllm_proxy
+from tests.fakes.proxy import RUN_TOKEN, Proxy, chat, eventually, image_message, vllm_proxy
 
 PASSING_FAULTS = [
     Fault.RATE_LIMITED, Fault.SERVER_ERROR, Fault.HTML, Fault.RESET, Fault.HALF_STREAM, Fault.CLEAN_HALF,
@@ -256,3 +256,45 @@ async def test_a_full_disk_never_breaks_a_call_and_always_shows(endpoint: Script
     assert (await session.chat(chat())).status_code == 200
     summary = await session.close()
     assert (summary.capture_complete, summary.notes) == (False, {"capture_failed:open": 1})
+
+
+async def test_an_image_that_cannot_be_kept_still_reaches_the_model(endpoint: ScriptedEndpoint, proxy: Proxy) -> None:
+    blocked = proxy.state_dir / "a-file"
+    blocked.write_text("")
+    session = await proxy.open_session(assets_dir=str(blocked / "assets"))
+    assert (await session.chat(chat(messages=[image_message()]))).status_code == 200
+    assert b"data:image/png;base64," in endpoint.requests[-1].raw
+    summary = await session.close()
+    assert (summary.capture_complete, len(summary.images)) == (False, 1)
+    assert summary.notes == {"capture_failed:image": 1}
+
+
+async def test_sessions_that_open_together_share_one_look_at_the_endpoint(tmp_path: Path) -> None:
+    async with ScriptedEndpoint(context_tokens=4096) as endpoint, vllm_proxy(endpoint, tmp_path) as proxy:
+        replies = await asyncio.gather(*(proxy.open_session(f"s{i}") for i in range(20)))
+        assert len({session.key for session in replies}) == 20
+        reply = await proxy.as_run("POST", "/v1/capture_sessions", {"session_id": "s0"})
+        assert (reply.json()["context_tokens"], reply.json()["max_output_tokens"]) == (4096, 4096)
+        assert endpoint.models_asked == 1
+
+
+async def test_many_sessions_at_once_with_faults_between_get_their_own_answers(tmp_path: Path) -> None:
+    def echo(messages: list[JsonObject]) -> str:
+        return f"{messages[-1]['content']} after {len(messages)}"
+
+    retry = {"max_attempts": 200, "patience_s": 1e9}  # the clock that skips pauses is one for all sessions
+    async with ScriptedEndpoint(echo) as endpoint, vllm_proxy(endpoint, tmp_path, retry=retry) as proxy:
+        faults = [Fault.HALF_STREAM, Fault.SERVER_ERROR, Fault.NONE, Fault.CLEAN_HALF, Fault.RESET, Fault.NONE]
+        endpoint.fail(*faults * 25)
+
+        async def play(name: str) -> list[list[str]]:
+            session = await proxy.open_session(name)
+            turns = [f"{name} turn {n}" for n in range(5)]
+            said = [text_of(await session.chat(chat(*turns[: n + 1]))) for n in range(5)]
+            await session.close()
+            kept = [call.answer.content for call in session.calls() if call.answer]
+            return [said, kept]
+
+        played = await asyncio.gather(*(play(f"s{i}") for i in range(30)))
+    for i, (said, kept) in enumerate(played):
+        assert said == kept == [f"s{i} turn {n} after {n + 1}" for n in range(5)]
