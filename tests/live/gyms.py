@@ -31,13 +31,14 @@ from gym_core.sandbox.providers.local import LocalProvider, LocalSandboxConfig
 from gym_core.sandbox.providers.local.state import start_ticks
 from gym_core.types.run import RunOptions, RunResult
 from gym_core.types.wire import JsonObject
-from tests.fakes.model import Calls, Rule, Says, ScriptedEndpoint
+from tests.fakes.model import Calls, Rule, Says, ScriptedEndpoint, Seen
 
 needs_toolkit = pytest.mark.skipif(not toolkit.is_built(), reason="no toolkit: run `gym sandbox build`")
 
 OPENCODE, ONE_CALL = "through_opencode", "in_one_call"
 """Environments: the same tasks and grader, with the real harness and with one call that needs none."""
 POLICY, JUDGE, RESOURCES, OPENCODE_AGENT = "policy_model", "judge_model", "visual_coding_opencode", "opencode_agent"
+QUESTION = "How many are there?"
 ANSWER = "The answer is \\boxed{42}"
 EQUIVALENT = json.dumps({"verdict": "equivalent", "confidence": 1, "reason": "the same"})
 PROVIDER_KEY = "provider-key-5d1f"
@@ -50,11 +51,16 @@ FILES = (
     "model_servers/vllm_model/configs/vllm_model.yaml",
 )
 QUICK = {
-    f"{POLICY}.model_servers.vllm_model.retry": {"max_attempts": 3, "first_pause_s": 0.05, "max_pause_s": 1.0},
-    f"{POLICY}.model_servers.vllm_model.idle_timeout_s": 1.5,
+    f"{POLICY}.model_servers.vllm_model.retry": {
+        "max_attempts": 3,
+        "first_pause_s": 0.05,
+        "max_pause_s": 1.0,
+        "patience_s": 4.0,
+    },
+    f"{POLICY}.model_servers.vllm_model.idle_timeout_s": 1.0,
     f"{POLICY}.model_servers.vllm_model.context_tokens": 32768,
     f"{POLICY}.model_servers.vllm_model.max_output_tokens": 4096,
-    f"{JUDGE}.model_servers.openai_model.retry": {"max_attempts": 1},
+    f"{JUDGE}.model_servers.openai_model.max_http_attempts": 1,
     f"{RESOURCES}.resources_servers.visual_coding_opencode.sandbox_config.resources": {
         "cpu": 2,
         "memory_mib": 4096,
@@ -86,12 +92,12 @@ def make_row(index: int = 0, **changes: object) -> JsonObject:
     Image.new("RGB", (32, 24), (index % 256, 80, 40)).save(content, "PNG")
     parts = [
         {"type": "input_image", "image_url": make_data_url(content.getvalue())},
-        {"type": "input_text", "text": "How many? Answer in \\boxed{}."},
+        {"type": "input_text", "text": f"{QUESTION} Answer in \\boxed{{}}."},
     ]
     row: JsonObject = {
         "task_id": {"taskset": "faults", "task_id": str(index)},
         "responses_create_params": {"input": [{"type": "message", "role": "user", "content": parts}]},
-        "question": "How many?",
+        "question": QUESTION,
         "expected_answer": "42",
     }
     return row | changes
@@ -116,10 +122,13 @@ class LiveGym:
         row: JsonObject = json.loads(raw)
         return row
 
-    async def start(self, environment: str = ONE_CALL, *, tasks: int = 1, **options: object) -> str:
-        """Id of a run over so many tasks, into `self.output`."""
+    async def start(
+        self, environment: str = ONE_CALL, *, tasks: int = 1, rows: list[JsonObject] | None = None, **options: object
+    ) -> str:
+        """Id of a run over so many tasks, or these rows, into `self.output`."""
         dataset = self.folder / "tasks.jsonl"
-        dataset.write_text("".join(json.dumps(make_row(index)) + "\n" for index in range(tasks)))
+        lines = [json.dumps(row) + "\n" for row in rows or map(make_row, range(tasks))]
+        dataset.write_text("".join(lines))
         values = {"environment": environment, "output_jsonl_fpath": str(self.output)} | options
         return await self.head.start_run(RunOptions.model_validate(values))
 
@@ -131,6 +140,11 @@ class LiveGym:
 
     async def evaluate(self, environment: str = ONE_CALL, *, tasks: int = 1, **options: object) -> RunResult:
         return await self.result_of(await self.start(environment, tasks=tasks, **options))
+
+    @property
+    def asked(self) -> list[Seen]:
+        """What episodes asked the policy; a run's own look at the endpoint is left out."""
+        return [seen for seen in self.policy.requests if QUESTION.encode() in seen.raw]
 
     @property
     def output(self) -> Path:
@@ -196,7 +210,7 @@ async def live_gym(
                 started = {pid: start_ticks(pid) for pid in descendants(os.getpid())}
         # The nursery has ended; what it forked and the sandboxes' processes may be a moment behind.
         deadline = time.monotonic() + 5
-        while (left := _still_there(started)) and time.monotonic() < deadline:
+        while (left := _still_there(started)) and time.monotonic() < deadline:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.05)
         assert left == {}
         assert gym.boxes() == []
