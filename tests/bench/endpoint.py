@@ -40,6 +40,7 @@ class Stats:
     peak_in_flight: int = 0
     image_calls: int = 0
     first_call_at: float | None = None
+    """Of an agent: the gym streams those, and its own look at the endpoint before a run not."""
     last_answer_at: float | None = None
 
 
@@ -84,12 +85,14 @@ class InstantModel:
         stats.calls += 1
         stats.in_flight += 1
         stats.peak_in_flight = max(stats.peak_in_flight, stats.in_flight)
-        stats.first_call_at = stats.first_call_at or time.time()
+        arrived_at = time.time()
         body = await _whole_body(receive)
         stats.image_calls += b"data:image/" in body
         if self._delay_s:
             await asyncio.sleep(self._delay_s)
         is_streamed = b'"stream":true' in body
+        if is_streamed:
+            stats.first_call_at = stats.first_call_at or arrived_at
         wants_tool = b'"tools"' in body and body.count(b'"role":"tool"') < self._tool_turns
         stats.in_flight -= 1
         stats.last_answer_at = time.time()
