@@ -6,6 +6,7 @@ policy or a judge.
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -41,6 +42,7 @@ CHAT_PATH = "/v1/chat/completions"
 SESSION_PATHS = frozenset({CHAT_PATH, "/v1/responses", "/v1/models"})
 """All that a session's key is good for."""
 DEFAULT_CONTEXT_TOKENS = 262_144
+REAP_EVERY_S = 30.0
 
 ModelConfigT = TypeVar("ModelConfigT", bound=ModelServerConfig)
 
@@ -73,6 +75,7 @@ class ModelServer(Server[ModelConfigT]):
         )
         self._context_tokens = config.context_tokens
         self._asking = asyncio.Lock()
+        self._reaper: asyncio.Task[None] | None = None
 
     def endpoint_settings(self) -> EndpointSettings:
         raise NotImplementedError(f"{type(self).__name__} has no endpoint: write `endpoint_settings`")
@@ -93,9 +96,19 @@ class ModelServer(Server[ModelConfigT]):
 
     async def open(self) -> None:
         keep_freed_memory()
+        self._reaper = asyncio.create_task(self._reap_for_ever(), name="capture-session-reaper")
 
     async def close(self) -> None:
+        if self._reaper:
+            self._reaper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._reaper
         await self.sessions.close_all()
+
+    async def _reap_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(REAP_EVERY_S)
+            await self.sessions.reap(self.config.session_idle_s)
 
     def add_routes(self, app: FastAPI) -> None:
         # A bare ASGI app as the endpoint: neither FastAPI nor a request object touches the bodies of this path.

@@ -67,6 +67,8 @@ class ModelServerConfig(ServerConfig):
     max_body_bytes: int = Field(default=64 << 20, gt=0)
     retry: RetryConfig = RetryConfig()
     session_limits: SessionLimits = SessionLimits()
+    session_idle_s: float = Field(default=7200.0, gt=0)
+    """A session that nobody used for this long is closed."""
     sampling_overrides: JsonObject = {}
     """Sampling fields that hold whatever a client asks."""
     extra_body: JsonObject = {}

@@ -44,6 +44,7 @@ class ModelSession:
         self.affinity = hash(self.id) & 0xFFFF
         self.notes: Counter[str] = Counter()
         self.has_used_tools = False
+        self.used_at = clock.monotonic()
         self.first_call_at: float | None = None
         self.calls = 0
         self.failed_calls = 0
@@ -88,6 +89,7 @@ class ModelSession:
             yield
         finally:
             self._in_flight -= 1
+            self.used_at = self._clock.monotonic()
 
     def count_bytes(self, n_bytes: int) -> None:
         """Raises Refusal."""
@@ -128,6 +130,10 @@ class ModelSession:
             raise limit_reached(f"this session made {limits.calls} calls")
         if self.output_tokens >= limits.output_tokens:
             raise limit_reached(f"this session was answered {limits.output_tokens} tokens")
+
+    def idle_s(self, now: float) -> float:
+        """Seconds without a call; 0 while one is in flight."""
+        return 0.0 if self._in_flight else now - self.used_at
 
     def note(self, phrase: str) -> None:
         if phrase in self.notes or len(self.notes) < MAX_NOTE_PHRASES:
@@ -244,6 +250,7 @@ class ModelSessions:
             session = ModelSession(request, self._state_dir, self._limits, self._clock)
             self._open[session_id] = session
             self._by_key[session.key] = session
+        self._open[session_id].used_at = self._clock.monotonic()
         return self._open[session_id]
 
     def id_of_key(self, key: str) -> str | None:
@@ -260,7 +267,11 @@ class ModelSessions:
     def summary(self, session_id: str) -> CaptureSummary:
         """Of an open or a closed one. Raises SessionError."""
         closed = self._closed.get(session_id)
-        return closed if closed else self.find(session_id).summary()
+        if closed:
+            return closed
+        session = self.find(session_id)
+        session.used_at = self._clock.monotonic()
+        return session.summary()
 
     async def close(self, session_id: str) -> CaptureSummary:
         """The final summary; the key is dead from here on. Raises SessionError for one that never was."""
@@ -278,6 +289,13 @@ class ModelSessions:
     async def close_all(self) -> None:
         for session_id in list(self._open):
             await self.close(session_id)
+
+    async def reap(self, idle_s: float) -> None:
+        """Close sessions that nobody called, read or opened for this long: their owner is gone."""
+        now = self._clock.monotonic()
+        for session in [found for found in self._open.values() if found.idle_s(now) > idle_s]:
+            log.warning("capture session reaped", extra={"session": session.id})
+            await self.close(session.id)
 
     def __len__(self) -> int:
         return len(self._open)
