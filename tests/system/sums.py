@@ -41,13 +41,22 @@ def cases(count: int, *, commands: tuple[str, ...] = ()) -> list[Case]:
 
 
 def _words(number: int) -> str:
-    if number % 7 == 6:
-        return "I cannot tell."
-    return f"\\boxed{{{2 * number + (number % 3 == 2)}}}"
+    return "I cannot tell." if number % 7 == 6 else f"\\boxed{{{_answer(number)}}}"
+
+
+def _answer(number: int) -> int:
+    return 2 * number + (number % 3 == 2)
 
 
 def expected_reward(number: int) -> float:
-    return float(number % 7 != 6 and number % 3 != 2)
+    return expected_grade(number)[0]
+
+
+def expected_grade(number: int) -> tuple[float, str | None, str | None]:
+    """Reward, failure kind, extracted answer."""
+    if number % 7 == 6:
+        return 0.0, "no_final_answer", None
+    return float(number % 3 != 2), None, str(_answer(number))
 
 
 def write_config(folder: Path, count: int, *, harness: Harness = "single_call", **more: JsonObject) -> Path:

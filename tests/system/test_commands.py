@@ -102,7 +102,7 @@ def check_metrics(path: Path, rows: Sequence[Row]) -> None:
     assert metrics["key_metrics"]["mean/reward"] == pytest.approx(sum(graded) / len(graded))
     coverage = {"expected": 8, "finished": 8, "measured": 6, "masked": 2, "missing": 0, "fully_masked_tasks": 2}
     assert metrics["coverage"] == coverage
-    assert metrics["failures"] == {"judge_failed": 2, "no_final_answer": 1, "output_cap": 1}
+    assert metrics["failures"] == {"judge_failed": 1, "judge_unparseable": 1, "no_final_answer": 1, "output_cap": 1}
 
 
 def check_judge(rows: Sequence[Row], found: dict[int, Any], endpoints: Endpoints) -> None:

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gym_core.sandbox import toolkit
-from gym_core.types.wire import JsonObject
 from tests.system import sums
 from tests.system.endpoints import open_endpoints
 from tests.system.house import Command, House
@@ -26,33 +25,26 @@ VICTIMS = ("cli", "head", *SERVICES, "nursery")
 
 
 @contextlib.asynccontextmanager
-async def evaluation(house: House, *, harness: sums.Harness = "single_call") -> AsyncIterator[list[str]]:
+async def evaluation(
+    house: House, *, harness: sums.Harness = "single_call", tasks: int = TASKS
+) -> AsyncIterator[list[str]]:
     """Words of the command under test."""
     commands = ("python3 -c 'print(1)'",) if harness == "opencode_agent" else ()
-    cases = sums.cases(TASKS, commands=commands)
-    config = sums.write_config(house.folder, TASKS, harness=harness)
+    cases = sums.cases(tasks, commands=commands)
+    config = sums.write_config(house.folder, tasks, harness=harness)
     async with open_endpoints(house, house.folder / "endpoints", cases, pause_s=PAUSE_S) as endpoints:
         yield ["eval", "run", *sums.words(config, endpoints), "--output", str(house.output), "--concurrency", "3"]
 
 
-def measured(row: JsonObject) -> tuple[object, ...]:
-    """What must not depend on how often a run was killed."""
-    details = {name: row[name] for name in row["_gym_details"]}
-    return (row["_gym_task_hash"], row["_ng_rollout_index"], row["reward"], row["failure_kind"], str(details))
-
-
-def assert_undisturbed(house: House, repeats: int) -> None:
-    """The rows are those that the script implies, each once."""
-    rows = house.rows()
-    graded = {(row["source_id"], row["_ng_rollout_index"]): row["reward"] for row in rows}
-    assert graded == {(str(n), r): sums.expected_reward(n) for n in range(TASKS) for r in range(repeats)}
-    assert len(rows) == TASKS * repeats
-    kinds = {row["failure_kind"] for row in rows}
-    assert kinds == {None, "no_final_answer"}
-    assert {row["extracted_answer"] for row in rows if row["failure_kind"] is None} == {
-        str(2 * n + (n % 3 == 2)) for n in range(TASKS) if n % 7 != 6
-    }
-    assert house.metrics()["coverage"]["missing"] == 0
+def assert_undisturbed(house: House, *, tasks: int = TASKS, repeats: int = 1) -> None:
+    """The rows are those that the script implies, each once: rewards, failure kinds and what was graded."""
+    found = sorted(
+        (int(row["source_id"]), row["_ng_rollout_index"], row["reward"], row["failure_kind"], row["extracted_answer"])
+        for row in house.rows()
+    )
+    assert found == [(n, r, *sums.expected_grade(n)) for n in range(tasks) for r in range(repeats)]
+    coverage = house.metrics()["coverage"]
+    assert (coverage["expected"], coverage["missing"], coverage["masked"]) == (tasks * repeats, 0, 0)
 
 
 async def strike(command: Command, victim: str, rng: random.Random, *, longest_s: float) -> None:
@@ -86,7 +78,7 @@ async def test_a_killed_run_ends_as_an_undisturbed_one(house: House, seed: int) 
                 break
             ended = await house.run(*words)
         assert ended.code == 0, ended.err
-        assert_undisturbed(house, REPEATS)
+        assert_undisturbed(house, repeats=REPEATS)
         await house.all_gone()
         assert house.sandbox_records() == []
         assert [group for group in groups if group.exists()] == []
@@ -102,28 +94,26 @@ async def test_a_run_goes_on_by_itself_when_a_server_is_killed(house: House, vic
             os.kill(command.servers()[victim], signal.SIGKILL)
         ended = await command.ended()
         assert ended.code == 0, ended.err
-        assert_undisturbed(house, REPEATS)
-        assert house.metrics()["coverage"]["masked"] == 0
+        assert_undisturbed(house, repeats=REPEATS)
         await house.all_gone()
         assert house.sandbox_records() == []
 
 
 @pytest.mark.skipif(not toolkit.is_built(), reason="no toolkit: run `gym sandbox build`")
-@pytest.mark.parametrize("victim", ["cli", "sums_agent", "sums_server", "policy_model"])
+@pytest.mark.parametrize("victim", ["cli", *SERVICES])
 async def test_a_killed_opencode_run_ends_as_an_undisturbed_one(house: House, victim: str) -> None:
-    rng = random.Random(victim)
-    async with asyncio.timeout(400), evaluation(house, harness="opencode_agent") as words:
+    rng, tasks = random.Random(victim), 4
+    async with asyncio.timeout(400), evaluation(house, harness="opencode_agent", tasks=tasks) as words:
         command = house.start(*words)
         await command.until(lambda: len(house.sandbox_records()) == 3)
-        await asyncio.sleep(rng.uniform(0, 10))
+        await asyncio.sleep(rng.uniform(0, 5))
         os.kill(command.servers()[victim], signal.SIGKILL)
         groups = house.sandbox_cgroups()
         ended = await command.ended(300)
-        if victim == "cli":
-            await house.all_gone()
+        if victim == "cli":  # at once: the killed one may still be closing its sessions
             ended = await house.run(*words, timeout_s=300)
         assert ended.code == 0, ended.err
-        assert_undisturbed(house, 1)
+        assert_undisturbed(house, tasks=tasks)
         await house.all_gone()
         assert house.sandbox_records() == []
         assert [group for group in groups if group.exists()] == []
@@ -146,13 +136,13 @@ async def test_an_interrupted_run_ends_with_130_and_goes_on_later(
         ended = await command.ended(30)
         assert ended.code == 130, ended.err
         await house.all_gone()
-        finished = {measured(row) for row in house.rows()}
+        finished = {row["_ng_rollout_id"] for row in house.rows()}
         assert 0 < len(finished) < TASKS
         assert house.rows(house.beside("_failures.jsonl")) == []
         if is_drained:
             assert len(house.captures()) == len(finished)
         again = await house.run(*words)
         assert again.code == 0, again.err
-        assert finished < {measured(row) for row in house.rows()}
-        assert_undisturbed(house, 1)
+        assert finished < {row["_ng_rollout_id"] for row in house.rows()}
+        assert_undisturbed(house)
         await house.all_gone()
