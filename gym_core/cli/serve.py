@@ -22,7 +22,7 @@ def with_address(selection: Selection, name: str, *, host: str | None, port: int
     name."""
     from gym_core.config.nearest import hint
     from gym_core.config.reading import HEAD, ConfigReading
-    from gym_core.launch.child import HEAD as HEAD_NAME
+    from gym_core.launch.children import HEAD as HEAD_NAME
 
     servers = ConfigReading(selection.compose()).run_config().servers
     paths = {HEAD_NAME: HEAD} | {server.name: server.path for server in servers.values()}

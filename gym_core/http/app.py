@@ -1,12 +1,10 @@
 """The app factory every service uses: health, bearer check, body limit, error replies, and typed routes."""
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -17,18 +15,21 @@ from gym_core.http.auth import Authenticate, BearerAuth
 from gym_core.http.problem import BAD_REQUEST, problem_response, response_of
 from gym_core.types.wire import Wire
 
+if TYPE_CHECKING:  # a third of a second to import, and a command that only reads a configuration makes no app
+    from fastapi import FastAPI
+
 log = logging.getLogger(__name__)
 
 DEFAULT_MAX_BODY_BYTES = 256 << 20
 """A conversation of many images as data URLs; what a policy may send is bounded more tightly by the proxy."""
 
-Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+Lifespan = Callable[["FastAPI"], AbstractAsyncContextManager[None]]
 Ready = Callable[[], Awaitable[bool]]
 Handler = Callable[..., Awaitable[Any]]  # Any: one reply class a route, named beside it
 
 
 @asynccontextmanager
-async def _no_lifespan(_: FastAPI) -> AsyncIterator[None]:
+async def _no_lifespan(_: "FastAPI") -> AsyncIterator[None]:
     yield
 
 
@@ -44,10 +45,14 @@ def make_app(
     ready: Ready = _always_ready,
     own_paths: tuple[str, ...] = (),
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
-) -> FastAPI:
+) -> "FastAPI":
     """An app with `/health`, `/livez` and `/readyz`, everything else behind a bearer token. Starts nothing."""
+    from fastapi import FastAPI
+
+    from gym_core.http.bare_route import BareRoute
+
     app = FastAPI(title=title, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.router.route_class = _BareRoute
+    app.router.route_class = BareRoute
     app.add_middleware(BodyLimit, max_body_bytes=max_body_bytes)
     app.add_middleware(BearerAuth, authenticate=authenticate, own_paths=own_paths)
 
@@ -68,15 +73,6 @@ def make_app(
     return app
 
 
-class _BareRoute(APIRoute):
-    """A route whose endpoint takes the request and returns the response. In `/openapi.json` like any other, without
-    FastAPI's dependencies and serialisation, which are 0.1 ms a request and of which no route of ours makes use."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:  # Any: as FastAPI has it
-        endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
-        return endpoint
-
-
 async def _on_error(_: Request, error: Exception) -> Response:
     return response_of(error)
 
@@ -87,7 +83,7 @@ async def _on_bug(request: Request, error: Exception) -> Response:
 
 
 def add_route(
-    app: FastAPI,
+    app: "FastAPI",
     method: str,
     path: str,
     handler: Handler,

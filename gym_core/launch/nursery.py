@@ -29,6 +29,7 @@ PRELOADED = (
     "httptools",
     "uvicorn.protocols.http.httptools_impl",
     "uvicorn.lifespan.on",
+    "gym_core.http.bare_route",
     "gym_core.launch.child",
     "gym_core.launch.head",
     "gym_core.servers.resources",

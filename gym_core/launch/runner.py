@@ -12,8 +12,7 @@ from pathlib import Path
 from gym_core.config.blocks import CheckedConfig
 from gym_core.errors import EpisodeError, FailureKind
 from gym_core.http.client import HttpPool, ServiceClient
-from gym_core.launch.child import HEAD
-from gym_core.launch.children import ChildExit, Children
+from gym_core.launch.children import HEAD, ChildExit, Children
 from gym_core.launch.logs import log_tail
 from gym_core.launch.plan import LaunchPlan, plan_launch
 from gym_core.launch.supervisor import READY_POLL_S, READY_TIMEOUT_S, START_ERROR_FILE

@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from fastapi import FastAPI
 from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,6 +17,9 @@ from gym_core.sandbox.contract import Launch, Sandbox
 from gym_core.sandbox.exec_frames import BEAT, OutputFrame, ResultFrame, line
 from gym_core.sandbox.lease import LeaseTable
 from gym_core.types.wire import Wire
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 _BEAT_S = 15.0
 """A silent command's reply gets an empty line this often, so that a broken connection is seen by both ends."""
@@ -43,7 +45,7 @@ class _ReadQuery(Wire):
     max_bytes: int = Field(default=64 << 20, ge=0)
 
 
-def add_lease_routes(app: FastAPI, table: LeaseTable) -> None:
+def add_lease_routes(app: "FastAPI", table: LeaseTable) -> None:
     """`/v1/sandboxes/{lease}/...`; put that prefix among the app's `own_paths`."""
     routes = _LeaseRoutes(table)
     base = "/v1/sandboxes/{lease}"

@@ -10,9 +10,8 @@ import re
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from fastapi import FastAPI
 from pydantic import Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
@@ -36,6 +35,9 @@ from gym_core.types.session import (
     OpenAgentSessionRequest,
 )
 from gym_core.types.wire import Wire
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +126,7 @@ class AgentServer(Server[AgentConfigT]):
     async def close(self) -> None:
         await self.sessions.stop()
 
-    def add_routes(self, app: FastAPI) -> None:
+    def add_routes(self, app: "FastAPI") -> None:
         add_route(
             app, "POST", "/v1/agent_sessions", self.open_session,
             body=OpenAgentSessionRequest, reply=OpenAgentSessionReply,

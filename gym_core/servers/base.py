@@ -2,14 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import ClassVar, Generic, TypeVar
-
-from fastapi import FastAPI
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from gym_core.http.app import make_app
 from gym_core.http.auth import Authenticate, static_tokens
 from gym_core.servers.context import ServerContext
 from gym_core.types.wire import Wire
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 ConfigT = TypeVar("ConfigT", bound=Wire)
 
@@ -40,7 +41,7 @@ class Server(Generic[ConfigT]):
         self.config = config
         self.context = context
 
-    def add_routes(self, app: FastAPI) -> None:
+    def add_routes(self, app: "FastAPI") -> None:
         """Put the server's routes on the app."""
 
     async def open(self) -> None:
@@ -56,9 +57,9 @@ class Server(Generic[ConfigT]):
         user = self.context.slice.user_token
         return static_tokens(self.context.slice.run_token.get_secret_value(), user.get_secret_value() if user else None)
 
-    def make_app(self) -> FastAPI:
+    def make_app(self) -> "FastAPI":
         @asynccontextmanager
-        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async def lifespan(_: "FastAPI") -> AsyncIterator[None]:
             try:
                 await self.open()
                 yield

@@ -6,10 +6,9 @@ Authors subclass `ResourcesServer`, name their `task_type` and write `verify`. T
 import logging
 import time
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
-from fastapi import FastAPI
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -48,6 +47,9 @@ from gym_core.types.session import (
 from gym_core.types.task import TaskData
 from gym_core.types.verification import Failure, Verification
 from gym_core.types.wire import JsonObject, Wire
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +148,7 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         if self._provider:
             await self._provider.aclose()
 
-    def add_routes(self, app: FastAPI) -> None:
+    def add_routes(self, app: "FastAPI") -> None:
         add_route(app, "POST", "/seed_session", self.seed, body=SeedSessionRequest, reply=SeedSessionReply)
         add_route(app, "POST", "/close_session", self.close_session, body=CloseSessionRequest, reply=CloseSessionReply)
         app.add_api_route("/verify", self._verify_route, methods=["POST"], response_model=None)
