@@ -61,6 +61,8 @@ class Progress:
     faults: int = 0
     status: int | None = None
     queued_s: float = 0.0
+    started_at: float = 0.0
+    """Monotonic, of the last attempt; `first_byte_s` counts from it."""
     first_byte_s: float | None = None
     last_byte_at: float | None = None
     """Monotonic; None while nothing is being waited for."""
@@ -129,7 +131,7 @@ class EndpointPool:
             except EndpointFault as fault:
                 progress.faults += 1
                 progress.last_fault = str(fault)[:500]
-                progress.last_byte_at = None
+                progress.last_byte_at = progress.first_byte_s = None
                 # A busy endpoint is no broken one: only the patience bounds how often it is asked.
                 n_counted += fault.status != _BUSY
                 pause_s = self._pause(progress.faults, fault.retry_after)
@@ -156,12 +158,12 @@ class EndpointPool:
         progress: Progress,
     ) -> ResultT:
         progress.attempts += 1
-        progress.status = None
+        progress.status = progress.first_byte_s = None
         without = frozenset(endpoint.refused) | question.without
         progress.sent = question.body = _capped(question.body, endpoint)
         content = question.body.encode(without=without, token_field=endpoint.token_field)
         async with self._slot(progress):
-            started = progress.last_byte_at = self._clock.monotonic()
+            progress.started_at = progress.last_byte_at = self._clock.monotonic()
             try:
                 async with self._upstream.request(
                     "POST",
@@ -174,7 +176,6 @@ class EndpointPool:
                     if reply.status != 200:
                         text = (await reply.read(MAX_ERROR_BYTES)).decode("utf-8", "replace")
                         self._refused(endpoint, question, reply, text)
-                    progress.first_byte_s = self._clock.monotonic() - started
                     result = await consume(reply)
             except UpstreamError as error:
                 status = 504 if error.trouble is UpstreamTrouble.SILENT else None
@@ -238,6 +239,8 @@ class EndpointPool:
         try:
             async for piece in reply.pieces():
                 progress.last_byte_at = self._clock.monotonic()
+                if progress.first_byte_s is None:
+                    progress.first_byte_s = progress.last_byte_at - progress.started_at
                 raw += piece
                 if len(raw) > MAX_ANSWER_BYTES:
                     raise BrokenAnswer(f"an answer of more than {MAX_ANSWER_BYTES} bytes")

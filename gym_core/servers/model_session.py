@@ -1,8 +1,4 @@
-"""The sessions of the model server: a key each, what each may do, and what was seen of it.
-
-The table lives in memory. When this process dies, keys are unknown to the next one: calls are refused with 401 and the
-session is lost, which is a failure of ours and never the model's.
-"""
+"""One session of the model server: its key, what it may do, what was seen of it, and where that is kept."""
 
 import asyncio
 import logging
@@ -13,7 +9,7 @@ from pathlib import Path
 
 from gym_core.capture.images import AssetStore
 from gym_core.capture.recorder import CallRecord, CallRecorder, capture_path
-from gym_core.errors import FailureKind, SessionError
+from gym_core.errors import FailureKind
 from gym_core.http.auth import new_token
 from gym_core.servers.model_answer import Answer
 from gym_core.servers.model_clock import Clock
@@ -30,7 +26,6 @@ MAX_NOTE_PHRASES = 64
 """Different ones a session; a sandbox chooses part of their text."""
 MAX_ISSUED_CALLS = 20_000
 MAX_ISSUED_BYTES = 32 << 20
-MAX_CLOSED_REMEMBERED = 20_000
 _MINUTE_S = 60.0
 
 
@@ -225,77 +220,3 @@ class ModelSession:
             await asyncio.gather(*tasks, return_exceptions=True)
         if self._recorder:
             self._recorder.close()
-
-
-class ModelSessions:
-    """Sessions by id and by key. Opening an open one returns it; closing is final and can be repeated."""
-
-    def __init__(self, state_dir: Path, limits: SessionLimits, clock: Clock) -> None:
-        self._state_dir = state_dir
-        self._limits = limits
-        self._clock = clock
-        self._open: dict[str, ModelSession] = {}
-        self._by_key: dict[str, ModelSession] = {}
-        self._closed: dict[str, CaptureSummary] = {}
-
-    def open(self, request: CaptureSessionRequest) -> ModelSession:
-        """Raises SessionError for one that was closed, ValueError for a relative folder."""
-        session_id = request.session_id
-        if session_id in self._closed:
-            raise SessionError(f"capture session {session_id!r} is closed", kind=FailureKind.SESSION_CONFLICT)
-        if session_id not in self._open:
-            for folder in (request.captures_dir, request.assets_dir):
-                if folder is not None and not Path(folder).is_absolute():
-                    raise ValueError(f"not an absolute folder: {folder!r}")
-            session = ModelSession(request, self._state_dir, self._limits, self._clock)
-            self._open[session_id] = session
-            self._by_key[session.key] = session
-        self._open[session_id].used_at = self._clock.monotonic()
-        return self._open[session_id]
-
-    def id_of_key(self, key: str) -> str | None:
-        session = self._by_key.get(key)
-        return session.id if session else None
-
-    def find(self, session_id: str) -> ModelSession:
-        """An open session. Raises SessionError."""
-        session = self._open.get(session_id)
-        if session is None:
-            raise SessionError(f"capture session {session_id!r} is unknown to this server; it may have been restarted")
-        return session
-
-    def summary(self, session_id: str) -> CaptureSummary:
-        """Of an open or a closed one. Raises SessionError."""
-        closed = self._closed.get(session_id)
-        if closed:
-            return closed
-        session = self.find(session_id)
-        session.used_at = self._clock.monotonic()
-        return session.summary()
-
-    async def close(self, session_id: str) -> CaptureSummary:
-        """The final summary; the key is dead from here on. Raises SessionError for one that never was."""
-        if session_id in self._closed:
-            return self._closed[session_id]
-        session = self.find(session_id)
-        self._by_key.pop(session.key, None)
-        await session.close()
-        self._open.pop(session_id, None)
-        self._closed[session_id] = session.summary()
-        while len(self._closed) > MAX_CLOSED_REMEMBERED:
-            del self._closed[next(iter(self._closed))]
-        return self._closed[session_id]
-
-    async def close_all(self) -> None:
-        for session_id in list(self._open):
-            await self.close(session_id)
-
-    async def reap(self, idle_s: float) -> None:
-        """Close sessions that nobody called, read or opened for this long: their owner is gone."""
-        now = self._clock.monotonic()
-        for session in [found for found in self._open.values() if found.idle_s(now) > idle_s]:
-            log.warning("capture session reaped", extra={"session": session.id})
-            await self.close(session.id)
-
-    def __len__(self) -> int:
-        return len(self._open)
