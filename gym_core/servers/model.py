@@ -20,17 +20,18 @@ from gym_core.http.upstream import Upstream, UpstreamLimits
 from gym_core.servers.base import Server
 from gym_core.servers.context import ServerContext
 from gym_core.servers.model_answer import Answer
+from gym_core.servers.model_asgi import ClientLeft, until_client_leaves
 from gym_core.servers.model_check import EndpointProbe
 from gym_core.servers.model_clock import Clock, SystemClock
 from gym_core.servers.model_config import EndpointSettings, ModelServerConfig
 from gym_core.servers.model_dialect import chat_body, responses_reply
-from gym_core.servers.model_endpoint import EndpointFault, EndpointPool, Progress
+from gym_core.servers.model_endpoint import EndpointPool
 from gym_core.servers.model_memory import keep_freed_memory
-from gym_core.servers.model_messages import only_hash, read_message
-from gym_core.servers.model_proxy import ChatProxy, ClientLeft, until_client_leaves
+from gym_core.servers.model_proxy import ChatProxy
 from gym_core.servers.model_refusal import Refusal, bad_request
-from gym_core.servers.model_request import Shape, parse, shape
-from gym_core.servers.model_session import ModelSessions
+from gym_core.servers.model_relay import Relay
+from gym_core.servers.model_request import Shape
+from gym_core.servers.model_session_table import ModelSessions
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.responses import ResponsesBody
 from gym_core.types.session import CaptureSessionReply, CaptureSessionRequest, CaptureSummary
@@ -61,16 +62,18 @@ class ModelServer(Server[ModelConfigT]):
         settings = self.endpoint_settings()
         upstream = Upstream(context.pool, limits)
         self._probe = EndpointProbe(upstream, settings)
-        self._pool = EndpointPool(
+        pool = EndpointPool(
             settings, upstream, retry=config.retries, clock=self.clock, max_concurrent=config.max_concurrent_requests
         )
-        self._shape = Shape(
+        shape = Shape(
             settings.model, config.max_output_tokens, config.sampling_overrides, settings.fixed | config.extra_body
         )
+        self._relay = Relay(pool, shape)
         self._proxy = ChatProxy(
-            self._pool,
+            pool,
             self.sessions,
-            self._shape,
+            self._relay,
+            shape,
             alias=config.model_alias,
             max_body_bytes=config.max_body_bytes,
             clock=self.clock,
@@ -179,15 +182,7 @@ class ModelServer(Server[ModelConfigT]):
             with session.admitted():
                 _, answer = await self._proxy.complete(session, body)
             return answer
-        envelope, _ = parse(body)
-        for raw in envelope.messages:
-            read_message(bytes(raw), {}, only_hash)
-        try:
-            return await self._pool.complete(
-                shape(envelope, envelope.messages, self._shape, {}), affinity=0, progress=Progress()
-            )
-        except EndpointFault as fault:
-            raise Refusal(fault.status or 502, "model_unavailable", str(fault)) from fault
+        return await self._relay.complete(body)
 
 
 def _read_responses_body(content: bytes) -> ResponsesBody:
