@@ -48,9 +48,10 @@ PATIENT_S = 60.0
 FILES = (
     "resources_servers/visual_coding_opencode/configs/visual_coding_opencode.yaml",
     "agent_servers/single_call/configs/single_call.yaml",
-    "model_servers/vllm_model/configs/vllm_model.yaml",
 )
-QUICK = {
+VLLM = ("model_servers/vllm_model/configs/vllm_model.yaml",)
+SCRIPTED = ("model_servers/scripted_model/configs/scripted_model.yaml",)
+QUICK_POLICY = {
     f"{POLICY}.model_servers.vllm_model.retry": {
         "max_attempts": 3,
         "first_pause_s": 0.05,
@@ -60,6 +61,8 @@ QUICK = {
     f"{POLICY}.model_servers.vllm_model.idle_timeout_s": 1.0,
     f"{POLICY}.model_servers.vllm_model.context_tokens": 32768,
     f"{POLICY}.model_servers.vllm_model.max_output_tokens": 4096,
+}
+QUICK = {
     f"{JUDGE}.model_servers.openai_model.max_http_attempts": 1,
     f"{RESOURCES}.resources_servers.visual_coding_opencode.sandbox_config.resources": {
         "cpu": 2,
@@ -184,12 +187,14 @@ async def live_gym(
     judge: Rule = lambda _: EQUIVALENT,
     changes: dict[str, object] | None = None,
     search_dirs: Sequence[str] = (),
+    policy_files: Sequence[str] = VLLM,
 ) -> AsyncIterator[LiveGym]:
     """`changes` are overrides by dotted path. On leaving, no process and no sandbox of the gym may be left."""
     await _must_have_sandboxes()
     async with ScriptedEndpoint(rule) as policy, ScriptedEndpoint(judge) as judge_endpoint:
         values: dict[str, object] = {
             **QUICK,
+            **(QUICK_POLICY if policy_files is VLLM else {}),
             "policy_base_url": policy.url,
             "policy_api_key": PROVIDER_KEY,
             "policy_model_name": policy.model,
@@ -199,7 +204,9 @@ async def live_gym(
             **(changes or {}),
         }
         overrides = [f"++{path}={json.dumps(value)}" for path, value in values.items()]
-        selection = Selection(None, None, None, (*FILES, _environments(folder)), tuple(search_dirs), tuple(overrides))
+        selection = Selection(
+            None, None, None, (*FILES, *policy_files, _environments(folder)), tuple(search_dirs), tuple(overrides)
+        )
         checked = await asyncio.to_thread(selection.check)
         started: dict[int, int | None] = {}
         async with running_gym(checked, warmup=start_warmup(folder / "state")) as running:
@@ -262,6 +269,11 @@ def descendants(root: int) -> list[int]:
         found += children
         todo += children
     return found
+
+
+def opencode_processes() -> list[int]:
+    """Of this test's sandboxes, as the host numbers them."""
+    return [pid for pid in descendants(os.getpid()) if _comm(pid).startswith("opencode")]
 
 
 def kill(pids: Sequence[int]) -> None:

@@ -31,6 +31,7 @@ from tests.live.gyms import (
     live_gym,
     make_row,
     needs_toolkit,
+    opencode_processes,
     script,
 )
 
@@ -62,18 +63,6 @@ def masked(kind: FailureKind) -> tuple[None, bool, str]:
 
 def items(row: JsonObject) -> list[str]:
     return [item["type"] for item in row["response"]["output"]]
-
-
-def opencode_processes() -> list[int]:
-    """Of sandboxes of this test process, as the host numbers them."""
-    return [pid for pid in descendants(os.getpid()) if _is_opencode(pid)]
-
-
-def _is_opencode(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().startswith("opencode")
-    except OSError:
-        return False
 
 
 # -- the policy's endpoint ----------------------------------------------------------------------------------------
