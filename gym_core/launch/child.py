@@ -1,12 +1,12 @@
 """One server in this process: from a slice and a listening socket to a running uvicorn."""
 
-import asyncio
 import contextlib
 import logging
 import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType
 
@@ -98,31 +98,25 @@ def serve(app: FastAPI, listener: socket.socket) -> int:
     )  # fmt: skip
     server = _Server(config)
 
-    async def main() -> None:
-        # A close that hangs (a provider's, say) must not keep a gym that was told to end.
-        loop = asyncio.get_running_loop()
-        watch = loop.create_task(_exit_hard_after_stop(server))
-        try:
-            await server.serve(sockets=[listener])
-        finally:
-            watch.cancel()
-
-    uvloop.run(main())
+    uvloop.run(server.serve(sockets=[listener]))
     return 0 if server.started else 3
 
 
 class _Server(uvicorn.Server):
-    """Told to end, it ends with code 0; uvicorn would end by the signal once more."""
+    """Told to end, it ends with code 0; uvicorn would end by the signal once more. It ends in time, too: a close that
+    hangs (a provider's, say) must not keep a gym that was told to end."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.should_exit:
+            # A thread, because the loop's own end may be what hangs.
+            timer = threading.Timer(HARD_EXIT_S, _exit_hard)
+            timer.daemon = True
+            timer.start()
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
 
-async def _exit_hard_after_stop(server: uvicorn.Server) -> None:
-    while not server.should_exit:  # noqa: ASYNC110 - uvicorn offers a flag and no event
-        await asyncio.sleep(0.25)
-    await asyncio.sleep(HARD_EXIT_S)
+def _exit_hard() -> None:
     logging.getLogger(__name__).error("did not stop in time", extra={"seconds": HARD_EXIT_S})
     os.kill(os.getpid(), signal.SIGKILL)
 

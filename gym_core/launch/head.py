@@ -35,6 +35,8 @@ from gym_core.types.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
+ORPHANED_EXIT_S = 1.0
+"""After the nursery's death: the servers end with it, so there is nothing to close and nobody to serve."""
 MAX_RUNS_REMEMBERED = 200
 STOP_TIMEOUT_S = 8.0
 
@@ -87,6 +89,7 @@ class Head:
     async def _start_servers(self, control: socket.socket | None, fds: Sequence[tuple[int, int]]) -> None:
         if control is not None:
             children = Children(control, self._on_exit)
+            children.lost.add_done_callback(lambda _: _end_orphaned())
             logs = self._state_dir.parent
             servers = [
                 Supervised(entry.name, entry.url, pair, logs / f"{entry.name}.log")
@@ -244,3 +247,8 @@ class Head:
             argv=self._part.argv,
             logs_dir=self._state_dir.parent,
         )
+
+
+def _end_orphaned() -> None:
+    log.error("the nursery process is gone")
+    asyncio.get_running_loop().call_later(ORPHANED_EXIT_S, os._exit, 1)

@@ -105,6 +105,8 @@ class Nursery:
         nursery_pid = os.getpid()
         pid = os.fork()
         if pid == 0:
+            if ours:
+                ours.close()  # else this child would hold its own other end, and not hear of the nursery's death
             self._become_child(name, fds, theirs, nursery_pid)
         if ours and theirs:
             theirs.close()

@@ -126,12 +126,6 @@ def _note_lost(died: "asyncio.Future[str]", state_dir: Path) -> None:
         died.set_result(f"the nursery process ended; {state_dir / 'nursery.log'}:\n{tail}")
 
 
-def _note_lost_nursery(died: "asyncio.Future[str]", state_dir: Path) -> None:
-    if not died.done():
-        tail = log_tail(state_dir / "nursery.log")
-        died.set_result(f"the process that starts the servers ended; {state_dir / 'nursery.log'}:\n{tail}")
-
-
 def _wait_for_end(process: "subprocess.Popen[bytes]") -> None:
     try:
         process.wait(END_TIMEOUT_S)
