@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 from starlette.types import Receive, Scope, Send
 
-from gym_core.errors import FailureKind
+from gym_core.errors import EpisodeError, FailureKind
 from gym_core.http.auth import Principal
 from gym_core.servers.model_answer import Answer, as_events, as_object, quotes_list_content
 from gym_core.servers.model_asgi import (
@@ -76,7 +76,8 @@ class ChatProxy:
                 return
             session = self._sessions.find(caller.session_id)
             with session.admitted():
-                body = await read_body(scope, receive, self._max_body_bytes)
+                with session.refusals_noted():
+                    body = await read_body(scope, receive, self._max_body_bytes)
                 headers, content = await until_client_leaves(receive, self.answer(session, body))
             await send_whole(send, 200, headers, content)
         except Refusal as refusal:
@@ -86,6 +87,11 @@ class ChatProxy:
             log.warning("endpoint broke off a relayed answer", extra={"error": str(error)[:200]})
         except ClientLeft:
             log.info("client went away")
+        except EpisodeError:
+            raise
+        except Exception:  # a 500 would be asked again for ever by a harness
+            log.exception("unexpected error in a model call")
+            await send_refusal(send, model_unavailable("the model server failed; its log has the traceback"))
 
     async def answer(self, session: ModelSession, body: bytes) -> tuple[Headers, bytes]:
         """Headers and content of the reply to a session's call. Raises Refusal."""
@@ -97,33 +103,28 @@ class ChatProxy:
         session.count_bytes(len(body))
         with session.ended_by_close():
             call = await self.parse(session, body)
-            shaped = self.shape(call)
             call.intend()
             try:
-                answer = await self.forward(call, shaped)
+                answer = await self.forward(call, self.shape(call))
+                return call, self.record(call, answer)
             except asyncio.CancelledError:
                 self._record_abandoned(call)
                 raise
             except (Refusal, EndpointFault) as failure:
                 raise self._record_failure(call, failure) from failure
             except Exception as bug:
-                log.exception("unexpected error in a model call")
-                self._record_failure(call, EndpointFault(f"proxy: {type(bug).__name__}"))
-                raise model_unavailable("the model server failed; its log has the traceback") from bug
-            return call, self.record(call, answer)
+                self._record_failure(call, EndpointFault(f"the model server failed: {type(bug).__name__}"))
+                raise
 
     async def parse(self, session: ModelSession, body: bytes) -> Call:
         arrived = self._clock.monotonic()
-        try:
+        with session.refusals_noted():
             envelope, dropped = parse(body)
             if dropped:
                 session.note(f"dropped_field:{dropped}")
             if session.has_used_tools and not envelope.has_tools:
                 raise Refusal(400, "tools_missing", "this session's calls declare tools; one without is refused")
             messages = [await self._read(session, raw) for raw in envelope.messages]
-        except Refusal as refusal:
-            session.note(f"refused:{refusal.code}")
-            raise
         session.has_used_tools = envelope.has_tools
         images = dict.fromkeys(image for message in messages for image in message.images)
         added = [image for image in images if image not in session.images]

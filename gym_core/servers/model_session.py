@@ -75,7 +75,7 @@ class ModelSession:
     @contextmanager
     def admitted(self) -> Iterator[None]:
         """Room for one call; asked before its body is read. Raises Refusal when the session has had its share."""
-        with self._refusals_counted():
+        with self.refusals_noted():
             self._check_limits()
         self.first_call_at = self.first_call_at or self._clock.time()
         self._started.append(self._clock.monotonic())
@@ -90,7 +90,7 @@ class ModelSession:
         """Raises Refusal."""
         self._request_bytes += n_bytes
         if self._request_bytes > self._limits.request_bytes:
-            with self._refusals_counted():
+            with self.refusals_noted():
                 raise limit_reached(f"this session sent {self._limits.request_bytes} bytes")
 
     @contextmanager
@@ -106,7 +106,8 @@ class ModelSession:
             self._tasks.discard(task)
 
     @contextmanager
-    def _refusals_counted(self) -> Iterator[None]:
+    def refusals_noted(self) -> Iterator[None]:
+        """Refusals that leave the block are in the notes by their code."""
         try:
             yield
         except Refusal as refusal:

@@ -207,6 +207,7 @@ async def test_a_body_of_20_mb_passes_whole_and_one_over_the_limit_does_not(
         assert endpoint.requests[-1].body["messages"] == big["messages"]
         assert (await session.chat(chat("x" * (25 << 20)))).status_code == 413
         assert len(endpoint.requests) == 1
+        assert (await session.close()).notes == {"refused:body_too_large": 1}
 
 
 async def test_a_large_body_of_countless_parts_is_refused_before_it_costs_memory(proxy: Proxy) -> None:

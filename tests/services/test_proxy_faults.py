@@ -298,3 +298,16 @@ async def test_many_sessions_at_once_with_faults_between_get_their_own_answers(t
         played = await asyncio.gather(*(play(f"s{i}") for i in range(30)))
     for i, (said, kept) in enumerate(played):
         assert said == kept == [f"s{i} turn {n} after {n + 1}" for n in range(5)]
+
+
+async def test_a_bug_of_ours_is_no_500_that_a_harness_would_repeat(
+    endpoint: ScriptedEndpoint, proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = await proxy.open_session()
+    open_session = proxy.server.sessions.find(session.id)
+    open_session.issue = lambda answer: answer / 0  # type: ignore[method-assign, operator]  # any bug after the answer
+    reply = await session.chat(chat())
+    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "model_unavailable")
+    assert (await session.close()).last_failure == FailureKind.MODEL_UNAVAILABLE
+    assert session.calls()[0].failure_message == "the model server failed: TypeError"
+    assert "unexpected error in a model call" in caplog.text

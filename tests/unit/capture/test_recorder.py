@@ -1,5 +1,7 @@
 """A session's calls on disk and back: everything kept, little written, what never ended shown as lost."""
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -116,3 +118,16 @@ def test_log_probabilities_are_optional_and_float32(tmp_path: Path) -> None:
     recorder.close()
     one, two = read_calls(path)
     assert (one.token_ids, one.logprobs, two.logprobs) == ([1, 2], None, [-0.5])
+
+
+def test_what_was_kept_survives_a_kill_and_the_call_in_flight_is_lost(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        recorder = CallRecorder(tmp_path / "s1.calls")
+        recorder.intend(facts("a", 0))
+        recorder.keep(record("a", ["x"]))
+        recorder.intend(facts("b", 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    outcomes = [(call.call_id, call.outcome) for call in read_calls(tmp_path / "s1.calls")]
+    assert outcomes == [("a", CallOutcome.ANSWERED), ("b", CallOutcome.LOST)]
