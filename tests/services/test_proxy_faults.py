@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from gym_core.errors import FailureKind
+from gym_core.servers.model_answer import Answer
 from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
 from tests.fakes.model import Calls, Fault, Says, ScriptedEndpoint
@@ -303,9 +304,11 @@ async def test_many_sessions_at_once_with_faults_between_get_their_own_answers(t
 async def test_a_bug_of_ours_is_no_500_that_a_harness_would_repeat(
     endpoint: ScriptedEndpoint, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def broken(answer: Answer) -> Answer:
+        raise TypeError(f"a bug after {answer.finish_reason}")
+
     session = await proxy.open_session()
-    open_session = proxy.server.sessions.find(session.id)
-    open_session.issue = lambda answer: answer / 0  # type: ignore[method-assign, operator]  # any bug after the answer
+    proxy.server.sessions.find(session.id).issue = broken  # type: ignore[method-assign]
     reply = await session.chat(chat())
     assert (reply.status_code, reply.json()["error"]["code"]) == (422, "model_unavailable")
     assert (await session.close()).last_failure == FailureKind.MODEL_UNAVAILABLE
