@@ -33,8 +33,10 @@ class SegmentWriter:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._end = _good_end(path)
-            os.ftruncate(self._fd, self._end)
+            size = os.fstat(self._fd).st_size
+            self._end = _good_end(path) if size else 0
+            if self._end != size:  # only then: ext4 flushes a file that was ever cut to nothing when it is closed
+                os.ftruncate(self._fd, self._end)
         except BaseException:
             os.close(self._fd)
             raise

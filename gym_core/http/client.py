@@ -59,6 +59,7 @@ class HttpPool:
                 trust_env=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=1 << 20,
+                headers={"Accept-Encoding": "identity"},  # replies are read as they come
             )
         return self._session
 
