@@ -167,6 +167,20 @@ async def test_a_server_that_keeps_crashing_is_given_up(house: House) -> None:
             await gym.client.get(f"{agent['url']}/livez")
         others = [entry["status"] for name, entry in (await gym.instances()).items() if name != "sums_agent"]
         assert others == ["ready", "ready"]
+        options = {"output_jsonl_fpath": str(house.output), "max_rollout_attempts": 1}
+        result = await end_of(gym, (await gym.client.post("/v1/runs", json=options)).json()["run_id"])
+        assert result["metrics"]["masked_failures"] == {"transport_unreachable": 4}
+        assert [row["reward"] for row in house.rows()] == [None] * 4
+
+
+async def test_nothing_outlives_the_process_that_servers_are_forked_from(house: House) -> None:
+    async with asyncio.timeout(60), benchmark(house, pause_s=0.5) as words:
+        command = house.start("eval", "run", *words, "--output", str(house.output))
+        await command.until(lambda: house.output.exists() and len(house.rows()) >= 1)
+        os.kill(command.servers()["nursery"], signal.SIGKILL)
+        ended = await command.ended(10)
+        assert (ended.code, "the same command goes on from here" in ended.err) == (1, True), ended.err
+        await house.all_gone(10)
 
 
 # -- secrets ----------------------------------------------------------------------------------------------------------
@@ -376,6 +390,16 @@ async def test_a_run_is_started_watched_and_cancelled_over_rest(house: House) ->
         refused = await gym.client.post("/v1/runs", json=options | {"limits": 3})
         assert (refused.status_code, "limits" in refused.text) == (422, True)
         assert (await gym.client.get("/v1/runs/run-none")).status_code == 404
+
+
+async def test_two_runs_into_one_file_do_the_work_once(house: House) -> None:
+    async with asyncio.timeout(60), benchmark(house, pause_s=0.2) as words, standing(house, *words) as gym:
+        options = {"output_jsonl_fpath": str(house.output)}
+        runs = [(await gym.client.post("/v1/runs", json=options)).json()["run_id"] for _ in range(2)]
+        results = [await end_of(gym, run_id) for run_id in runs]
+        assert [result["progress"]["state"] for result in results] == ["done", "done"]
+        assert sorted(result["progress"]["resumed"] for result in results) == [0, 4]
+        assert sorted(int(row["source_id"]) for row in house.rows()) == [0, 1, 2, 3]
 
 
 async def test_one_flat_row_goes_in_and_one_comes_out(house: House) -> None:
