@@ -52,6 +52,8 @@ RESPOND_MARGIN_S = 180.0
 VERIFY_TIMEOUT_S = 600.0
 """A judge with its retries."""
 CLOSE_TIMEOUT_S = 30.0
+_SMALL_REPLY_BYTES = 64 << 10
+"""Read in less time than a thread takes to be handed it."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,8 @@ class Episode:
             timeout_s=self.servers.agent_timeout_s + RESPOND_MARGIN_S,
             headers={"x-gym-session": self._session_id},
         )
-        self._response = await asyncio.to_thread(self._stored_reply, raw)
+        is_small = len(raw) < _SMALL_REPLY_BYTES
+        self._response = self._stored_reply(raw) if is_small else await asyncio.to_thread(self._stored_reply, raw)
         return self._response
 
     def _inlined_body(self) -> bytes:
@@ -191,7 +194,11 @@ class Episode:
             reply = ResponsesReply.from_json(raw)
         except ValueError as error:
             raise TransportError(f"agent server: not a Responses reply: {error}") from error
-        return externalize(reply, self.storage.assets)
+        try:
+            return externalize(reply, self.storage.assets)
+        except OSError as error:
+            what = f"keep the reply's images in {self.storage.assets.folder}: {error}"
+            raise EpisodeError(what, kind=FailureKind.PERSISTENCE_FAILED) from error
 
     def _raise_if_unrecorded(self) -> None:
         """Without its record nobody can say whether the endpoint failed the model, or train on what was sampled."""

@@ -38,6 +38,8 @@ PRELOADED = (
 )
 GRACE_S = 12.0
 """Between SIGTERM and SIGKILL of the children of a gym that ended."""
+GC_THRESHOLD = 20_000
+"""Objects made between two looks for cycles: at Python's 700 a single call triggers one, and finds next to nothing."""
 MAX_MESSAGE_BYTES = 1 << 16
 MAX_DESCRIPTORS = 200
 PR_SET_PDEATHSIG = 1
@@ -213,6 +215,7 @@ def main() -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # what is imported stays shared between the children
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
     Nursery(control).serve()
 
 

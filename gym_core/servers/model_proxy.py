@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 SUSPECT_SILENCE_S = 60.0
 """A call that was given up after the endpoint was silent this long counts as the endpoint's failure."""
-_READ_OFF_LOOP_BYTES = 256 << 10
+_READ_OFF_LOOP_BYTES = 1 << 20
 """A message larger than this is read in a thread: its image is decoded and written."""
 
 
