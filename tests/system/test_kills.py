@@ -14,7 +14,11 @@ from tests.system import sums
 from tests.system.endpoints import open_endpoints
 from tests.system.house import Command, House
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.skipif(not toolkit.is_built(), reason="no toolkit: run `gym sandbox build`"),
+]
 
 TASKS, REPEATS = 8, 2
 PAUSE_S = 0.2
@@ -99,7 +103,6 @@ async def test_a_run_goes_on_by_itself_when_a_server_is_killed(house: House, vic
         assert house.sandbox_records() == []
 
 
-@pytest.mark.skipif(not toolkit.is_built(), reason="no toolkit: run `gym sandbox build`")
 @pytest.mark.parametrize("victim", ["cli", *SERVICES])
 async def test_a_killed_opencode_run_ends_as_an_undisturbed_one(house: House, victim: str) -> None:
     rng, tasks = random.Random(victim), 4

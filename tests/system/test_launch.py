@@ -13,13 +13,18 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gym_core.sandbox import toolkit
 from gym_core.types.wire import JsonObject
 from tests.system import sums
 from tests.system.endpoints import JUDGE_KEY, POLICY_KEY, open_endpoints
 from tests.system.house import Command, House
 from tests.system.processes import environment_and_argv, holds
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.skipif(not toolkit.is_built(), reason="no toolkit: run `gym sandbox build`"),
+]
 
 SERVERS = {"sums_server", "sums_agent", "policy_model"}
 USER_KEY = "user-key-90b3aa"
@@ -112,6 +117,16 @@ async def test_a_stopped_gym_leaves_nothing(house: House, number: signal.Signals
         await house.all_gone()
         if number != signal.SIGKILL:
             assert list(house.state.rglob("token")) + list(house.state.rglob("head.json")) == []
+
+
+async def test_a_gym_whose_head_dies_says_so_and_ends(house: House) -> None:
+    async with asyncio.timeout(60), benchmark(house) as words:
+        command = house.start("env", "start", *words)
+        await command.until(lambda: "stop " in house.said("out", command.number).read_text())
+        os.kill(command.servers()["head"], signal.SIGKILL)
+        ended = await command.ended(10)
+        assert (ended.code, "the head server ended (code -9)" in ended.err) == (1, True), ended.err
+        await house.all_gone(20)
 
 
 async def test_a_server_that_cannot_start_is_reported_with_its_log_at_once(house: House) -> None:
