@@ -74,4 +74,4 @@ def test_the_benchmarks_config_asks_for_a_puzzle_of_each_kind_and_grades_without
     [dataset] = config["visual_puzzles_opencode"]["environment_servers"]["single_agent_turn_legacy"]["datasets"]
     assert PrepareArgs.model_validate(dataset["prepare_args"]) == PrepareArgs()
     grader = config["visual_coding_opencode"]["resources_servers"]["visual_coding_opencode"]
-    assert grader == {"judge": "matcher"}
+    assert grader == {"judge": "matcher", "judge_model_server": None}
