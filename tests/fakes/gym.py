@@ -91,7 +91,7 @@ async def in_process_gym(
 
 
 _IMPATIENT = {
-    "retry": {"max_attempts": 2, "first_pause_s": 0, "max_pause_s": 0, "patience_s": 0.5},
+    "retry": {"max_attempts": 2, "first_pause_s": 0.01, "max_pause_s": 0.05, "patience_s": 0.5},
     "idle_timeout_s": 0.3,
     "context_tokens": 4096,
     "max_output_tokens": 512,

@@ -14,7 +14,9 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
     """Base URL of the app, served until the block ends."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", ws="none", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="on", ws="none", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # the test runner keeps its own
     task = asyncio.create_task(server._serve([listener]))  # without capture_signals: same reason

@@ -69,7 +69,7 @@ async def test_a_failure_of_the_model_scores_zero(tmp_path: Path, says: Says, ki
 @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.RATE_LIMITED, Fault.HANG, Fault.HALF_STREAM, Fault.RESET])
 async def test_an_endpoint_that_keeps_failing_is_never_the_models_failure(tmp_path: Path, fault: Fault) -> None:
     async with in_process_gym(tmp_path) as gym:
-        gym.endpoint.fail(*[fault] * 10)
+        gym.endpoint.fail_always(fault)
         result = await gym.play()
     assert isinstance(result, Failed)
     assert result.failure.kind is FailureKind.MODEL_UNAVAILABLE
