@@ -194,11 +194,7 @@ class Episode:
             reply = ResponsesReply.from_json(raw)
         except ValueError as error:
             raise TransportError(f"agent server: not a Responses reply: {error}") from error
-        try:
-            return externalize(reply, self.storage.assets)
-        except OSError as error:
-            what = f"keep the reply's images in {self.storage.assets.folder}: {error}"
-            raise EpisodeError(what, kind=FailureKind.PERSISTENCE_FAILED) from error
+        return externalize(reply, self.storage.assets)
 
     def _raise_if_unrecorded(self) -> None:
         """Without its record nobody can say whether the endpoint failed the model, or train on what was sampled."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gym_core.errors import InvalidTask, boundary
+from gym_core.errors import EpisodeError, FailureKind, InvalidTask, boundary
 from gym_core.types.responses import FunctionCallOutput, InputImage, InputMessage, InputPart, OutputItem
 from gym_core.types.responses import ResponsesBody as Body
 from gym_core.types.responses import ResponsesReply as Reply
@@ -133,13 +133,19 @@ class AssetStore:
 def externalize(message: MessageT, store: AssetStore) -> MessageT:
     """The message with each `data:` image moved into the store and named by reference.
 
-    References stay. Raises InvalidTask for any other URL (nothing is ever fetched) and for malformed data URLs.
+    References stay. Raises InvalidTask for any other URL (nothing is ever fetched) and for malformed data URLs, and
+    EpisodeError (persistence_failed) when the disk refuses one.
     """
 
     def to_reference(url: str) -> str:
         if url.startswith(REFERENCE_PREFIX):
             return make_reference(parse_reference(url))
-        return make_reference(store.put(parse_data_url(url)))
+        content = parse_data_url(url)
+        try:
+            return make_reference(store.put(content))
+        except OSError as error:
+            what = f"keep an image in {store.folder}: {error}"
+            raise EpisodeError(what, kind=FailureKind.PERSISTENCE_FAILED) from error
 
     return _with_image_urls(message, to_reference)
 

@@ -8,6 +8,9 @@ import json
 import os
 import resource
 import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ import pytest
 from gym_core.errors import FailureKind
 from gym_core.types.run import RunState
 from gym_core.types.wire import JsonObject
-from tests.fakes.model import Fault, Says
+from tests.fakes.model import Calls, Fault, Says
 from tests.live.gyms import (
     ANSWER,
     JUDGE_KEY,
@@ -226,7 +229,9 @@ SABOTAGE = {
     + "' >> /home/agent/.gym-run/events.jsonl; k''ill -9 -1",
     "makes a loop of its journal": "ln -sf events.jsonl /home/agent/.gym-run/events.jsonl; k''ill -9 -1",
     "takes all processes for ever": f"echo '{BOMB}' > b.py; setsid python3 b.py & sleep 1; true",
-    "takes all memory": "cat /dev/zero | head -c 6G | tail >/dev/null & dd if=/dev/zero of=/dev/shm/x bs=1M; wait",
+    "fills all memory with files": "for d in /dev/shm /tmp /workspace /home/agent; do"
+    " dd if=/dev/zero of=$d/fill bs=1M & done; wait; sleep 3",
+    "takes all memory": "cat /dev/zero | head -c 3G | tail >/dev/null & dd if=/dev/zero of=/dev/shm/x bs=1M; wait",
 }
 
 
@@ -236,9 +241,11 @@ async def test_a_model_that_breaks_its_own_run_is_scored(deed: str, tmp_path: Pa
     turns = (Says("Sabotage.", (bash(SABOTAGE[deed], timeout=900_000),)), slow, WRONG)
     different = json.dumps({"verdict": "different", "reason": "41 is not 42"})
     changes: dict[str, object] = {f"{AGENT_BLOCK}.timeout_s": 25}
+    if "memory" in deed:
+        resources = {"cpu": 2, "memory_mib": 1024, "workspace_mib": 768, "pids": 256}
+        changes[f"{RESOURCES_BLOCK}.sandbox_config.resources"] = resources
     async with live_gym(tmp_path, script(*turns), judge=lambda _: different, changes=changes) as gym:
         row = await gym.play(OPENCODE)
-        print(deed, ending(row), row["failure_reason"], row["_gym_agent"], items(row))
     assert (row["reward"], row["mask_sample"]) == (0.0, False)
     assert row["failure_kind"] in (None, FailureKind.AGENT_RUN_ERROR, FailureKind.AGENT_TIMEOUT)
 
@@ -454,6 +461,52 @@ async def test_a_full_disk_ends_the_run_loses_nothing_and_a_resume_completes_it(
     assert gym.output.read_bytes().startswith(before)
     assert sorted(row["_ng_task_index"] for row in gym.rows()) == [0, 1, 2, 3]
     assert {ending(row) for row in gym.rows()} == {(1.0, False, None)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small volume takes root")
+async def test_a_full_volume_is_not_the_models_fault_and_a_resume_finds_no_trace_of_it(tmp_path: Path) -> None:
+    """The row would fit, the pictures in it do not: nothing is scored and nothing is masked for good."""
+    noise = (
+        "python3 -c \"import os; from PIL import Image; Image.frombytes('RGB', (500, 400), os.urandom(600000))"
+        ".save('noise.png')\""
+    )
+    looks = Calls("read", json.dumps({"filePath": "/workspace/noise.png"}))
+    turns = (Says("Draw.", (bash(f"{noise}; sleep 3"),)), Says("", (looks,)), ANSWER)
+    volume = tmp_path / "out"
+    volume.mkdir()
+    async with live_gym(tmp_path, script(*turns)) as gym:
+        with mounted(volume, "8m"):
+            run_id = await gym.start(OPENCODE, max_rollout_attempts=1)
+            await gym.until(lambda: len(gym.asked) == 1)
+            fill(volume / "filler", leave=64 << 10)
+            full = await gym.result_of(run_id)
+            assert [row["failure_kind"] for row in gym.rows()] == [FailureKind.PERSISTENCE_FAILED]
+            assert "No space left" in gym.rows()[0]["failure_reason"]
+            (volume / "filler").unlink()
+            mended = await gym.evaluate(OPENCODE)
+            (row,) = gym.rows()
+            assert sorted(path.name for path in (volume / "x_assets").iterdir()) == sorted(
+                row["_gym_capture"]["images"]
+            )
+    assert (full.progress.masked, mended.progress.masked) == (1, 0)
+    assert ending(row) == (1.0, False, None)
+    assert row["_gym_capture"]["capture_complete"]
+
+
+@contextmanager
+def mounted(volume: Path, size: str) -> Iterator[None]:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "gym-test", str(volume)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(volume)], check=True)
+
+
+def fill(path: Path, *, leave: int) -> None:
+    """Take all that is left on a volume but so many bytes."""
+    about = os.statvfs(path.parent)
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, about.f_bavail * about.f_frsize - leave)
 
 
 def is_head(pid: int, gym: LiveGym) -> bool:
