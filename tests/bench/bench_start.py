@@ -3,7 +3,8 @@
     python -m tests.bench.bench_start [--runs 5] [--timeline]
 
 Two starts, in turn: the puzzles through OpenCode in a sandbox, and single calls without either. OpenCode's own start,
-before it asks anything, is part of the first. `--timeline` adds what the servers' logs say of the last runs.
+before it asks anything, is part of the first; a bare one beside them says how much. `--timeline` adds what the servers'
+logs say of the last runs.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from tests.bench.bench_opencode import BareOpenCode
 from tests.bench.endpoint import Endpoint, running_endpoint
 from tests.bench.measured import Measured, load_line, measure, table
 from tests.bench.picture_tasks import write_picture_tasks
@@ -43,9 +45,20 @@ class Start:
         found = measure(command, environ={"GYM_STATE_DIR": str(state)})
         called_at = endpoint.stats().first_call_at
         assert called_at is not None, found.output
+        self._keep(found, called_at)
+        self.timeline = sorted([*_logged(state, found.started_at), (self.first_call_s[-1], "first model call")])
+
+    def run_bare(self, endpoint: Endpoint, folder: Path) -> None:
+        """OpenCode alone."""
+        endpoint.reset()
+        found = BareOpenCode(Path(tempfile.mkdtemp(dir=folder)), endpoint.base_url).run()
+        called_at = endpoint.stats().first_call_at
+        assert called_at is not None, found.output
+        self._keep(found, called_at)
+
+    def _keep(self, found: Measured, called_at: float) -> None:
         self.runs.append(found)
         self.first_call_s.append(called_at - found.started_at)
-        self.timeline = sorted([*_logged(state, found.started_at), (self.first_call_s[-1], "first model call")])
 
     def row(self) -> list[object]:
         seconds = self.first_call_s
@@ -72,6 +85,7 @@ def run(folder: Path, runs: int, *, with_timeline: bool) -> None:
         Start("opencode", ["--benchmark", "visual_puzzles_opencode"]),
         Start("single_call", ["--config", str(tasks.config)]),
     ]
+    bare = Start("bare opencode", [])
     with running_endpoint() as endpoint:
         for start in starts:
             start.run(endpoint, folder)  # not counted: it prepares data, and fills caches
@@ -80,8 +94,9 @@ def run(folder: Path, runs: int, *, with_timeline: bool) -> None:
         for _ in range(runs):
             for start in starts:
                 start.run(endpoint, folder)
+            bare.run_bare(endpoint, folder)
     columns = ["start to first call", "runs", "min s", "median s", "max s", "aim s", "whole command s", "CPU s"]
-    lines = [load_line(), table(columns, [start.row() for start in starts])]
+    lines = [load_line(), table(columns, [start.row() for start in (*starts, bare)])]
     if with_timeline:
         for start in starts:
             lines += [f"{start.name}, last run:", *(f"  {at:6.2f} s  {what}" for at, what in start.timeline)]
