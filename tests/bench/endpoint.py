@@ -110,7 +110,7 @@ def _answers(message: JsonObject, finish_reason: str) -> dict[bool, bytes]:
         "usage": usage,
     }  # fmt: skip
     delta = message | {"tool_calls": [{"index": 0} | call for call in message.get("tool_calls", [])] or None}
-    events = [
+    events: list[JsonObject] = [
         {"choices": [{"index": 0, "delta": {key: value for key, value in delta.items() if value is not None}}]},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": finish_reason}]},
         {"choices": [], "usage": usage},
