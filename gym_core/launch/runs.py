@@ -167,8 +167,7 @@ class Run:
         environment = self.setting.environment
         dataset = choose_dataset(environment, self.options.split)
         tasks = await asyncio.to_thread(self._load_tasks, dataset)
-        endpoint = await check_policy(self.setting.servers.policy, needs_images=any(map(has_images, tasks)))
-        output = await self._opened_output(dataset, endpoint)
+        output = await self._opened_output(dataset)
         try:
             requests = plan_rollouts(
                 tasks,
@@ -177,6 +176,9 @@ class Run:
                 done=output.done,
                 attempts=output.attempts(),
             )
+            if requests:
+                wants_images = any(has_images(request.task) for request in requests)
+                output.note_endpoint(await check_policy(self.setting.servers.policy, needs_images=wants_images))
             await asyncio.to_thread(output.write_inputs, requests)
             self._collector = Collector(output, self._player(output), self._bounded_options())
             self._resumed = len(output.records)
@@ -210,12 +212,12 @@ class Run:
             raise ConfigError(f"dataset {dataset.name!r}: {path} holds no task")
         return tasks
 
-    async def _opened_output(self, dataset: DatasetEntry, endpoint: EndpointReport) -> RunOutput:
+    async def _opened_output(self, dataset: DatasetEntry) -> RunOutput:
         """A run that was killed a moment ago may still be ending; its lock goes with it."""
         deadline = time.monotonic() + LOCK_WAIT_S
         while True:
             try:
-                output = await asyncio.to_thread(self._open_output, dataset, endpoint)
+                output = await asyncio.to_thread(self._open_output, dataset)
             except FileBusy as busy:
                 if time.monotonic() > deadline:
                     raise
@@ -225,14 +227,13 @@ class Run:
                 self.message = ""
                 return output
 
-    def _open_output(self, dataset: DatasetEntry, endpoint: EndpointReport) -> RunOutput:
+    def _open_output(self, dataset: DatasetEntry) -> RunOutput:
         identity: JsonObject = self.setting.environment.identity
         manifest = RunManifest(
             run_hash=identity_hash(identity),
             identity=identity,
             versions=self.setting.versions,
             datasets={dataset.name: {"path": dataset.path, "sha256": file_sha256(Path(dataset.path))}},
-            endpoint=endpoint.model_dump(mode="json"),
             options=self.options.model_dump(mode="json"),
             argv=self.setting.argv,
         )

@@ -13,6 +13,7 @@ from gym_core.capture.images import AssetStore
 from gym_core.errors import FAILURE_POLICY, ConfigError, FailureKind
 from gym_core.rollout.sink import JsonlSink, read_rows, rewrite
 from gym_core.types.flat_row import flat_from_record, record_from_flat
+from gym_core.types.model_call import EndpointReport
 from gym_core.types.rollout import Failed, RolloutKey, RolloutRecord, RunRequest
 from gym_core.types.wire import JsonObject, Wire
 
@@ -31,8 +32,8 @@ class RunManifest(Wire):
     """What a score depends on: blocks without addresses and secrets, versions, sandbox content."""
     versions: dict[str, str] = {}
     datasets: JsonObject = {}
-    endpoint: JsonObject = {}
-    """What the policy's endpoint said of itself before the run."""
+    endpoint: EndpointReport | None = None
+    """What the policy's endpoint was seen to do before the run; None when there was nothing left to play."""
     options: JsonObject = {}
     argv: list[str] = []
     started_at: float = Field(default_factory=time.time)
@@ -97,6 +98,7 @@ class RunOutput:
         self.files = files
         self.assets = AssetStore(files.assets)
         self.run_hash = manifest.run_hash
+        self._manifest = manifest
         self._refuse_other_run(manifest, resume)
         self._rollouts = JsonlSink(files.rollouts)
         try:
@@ -107,7 +109,15 @@ class RunOutput:
         self.records = [record_from_flat(row) for row in read_rows(files.rollouts)]
         if retry_masked:
             self._set_masked_aside()
-        write_json(files.manifest, manifest.model_dump(mode="json"))
+        self._write_manifest()
+
+    def note_endpoint(self, report: EndpointReport) -> None:
+        """Put into the manifest what the policy's endpoint was seen to do."""
+        self._manifest = self._manifest.model_copy(update={"endpoint": report})
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        write_json(self.files.manifest, self._manifest.model_dump(mode="json"))
 
     @property
     def done(self) -> set[RolloutKey]:
