@@ -27,8 +27,18 @@ class Principal:
     session_id: str | None = None
 
 
-Authenticate = Callable[[str, str], Principal | None]
-"""(token, path) to the caller, or None: unknown token, or one that may not use this path."""
+@dataclass(frozen=True)
+class Knock:
+    """What a request shows at the door."""
+
+    token: str
+    path: str
+    host: str
+    """The address it comes from; "" when the server does not know."""
+
+
+Authenticate = Callable[[Knock], Principal | None]
+"""Who it is, or None: an unknown token, or one that is not good for this path or from there."""
 
 
 def new_token() -> str:
@@ -44,10 +54,10 @@ def same_token(a: str, b: str) -> bool:
 def static_tokens(run_token: str, user_token: str | None = None) -> Authenticate:
     """The check of servers that only services, or services and users, call."""
 
-    def authenticate(token: str, path: str) -> Principal | None:
-        if same_token(token, run_token):
+    def authenticate(knock: Knock) -> Principal | None:
+        if same_token(knock.token, run_token):
             return Principal(Role.RUN)
-        if user_token and same_token(token, user_token):
+        if user_token and same_token(knock.token, user_token):
             return Principal(Role.USER)
         return None
 
@@ -77,7 +87,8 @@ class BearerAuth:
             await self.app(scope, receive, send)
             return
         token = bearer_token(scope["headers"])
-        principal = self._authenticate(token, scope["path"]) if token else None
+        host = scope["client"][0] if scope.get("client") else ""
+        principal = self._authenticate(Knock(token, scope["path"], host)) if token else None
         if principal is None:
             await _refuse(send)
             return

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gym_core.http.app import add_route, first_mistakes
-from gym_core.http.auth import Authenticate, Principal, Role
+from gym_core.http.auth import Authenticate, Knock, Principal, Role
 from gym_core.http.upstream import Upstream, UpstreamLimits
 from gym_core.servers.base import Server
 from gym_core.servers.context import ServerContext
@@ -88,12 +88,13 @@ class ModelServer(Server[ModelConfigT]):
     def authenticate(self) -> Authenticate:
         services = super().authenticate()
 
-        def authenticate(token: str, path: str) -> Principal | None:
-            session_id = self.sessions.id_of_key(token)
-            if session_id is not None:
-                return Principal(Role.SESSION, session_id) if path in SESSION_PATHS else None
-            caller = services(token, path)
-            if caller and caller.role is not Role.RUN and path not in SESSION_PATHS:
+        def authenticate(knock: Knock) -> Principal | None:
+            session = self.sessions.of_key(knock.token)
+            if session is not None:
+                good = knock.path in SESSION_PATHS and session.may_come_from(knock.host)
+                return Principal(Role.SESSION, session.id) if good else None
+            caller = services(knock)
+            if caller and caller.role is not Role.RUN and knock.path not in SESSION_PATHS:
                 return None
             return caller
 

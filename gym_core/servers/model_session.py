@@ -61,6 +61,7 @@ class ModelSession:
         self._started: deque[float] = deque()
         self._request_bytes = 0
         self._in_flight = 0
+        self._loopback_host: str | None = None
         self._issued_bytes = 0
         self._store = AssetStore(Path(request.assets_dir) if request.assets_dir else state_dir / "assets")
         self.memory = MessageMemory(self._keep_image)
@@ -71,6 +72,14 @@ class ModelSession:
             self._recorder = CallRecorder(capture_path(captures_dir, self.id))
         except (OSError, ValueError) as error:
             self._capture_failed("open", error)
+
+    def may_come_from(self, host: str) -> bool:
+        """Whether a call from this address can be this session's. A local sandbox calls from a loopback address of its
+        own, which the key is bound to by its first use: another sandbox that learned the key comes from elsewhere."""
+        if not host.startswith("127."):
+            return True
+        self._loopback_host = self._loopback_host or host
+        return host == self._loopback_host
 
     @contextmanager
     def admitted(self) -> Iterator[None]:

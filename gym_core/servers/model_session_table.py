@@ -44,9 +44,8 @@ class ModelSessions:
         self._open[session_id].used_at = self._clock.monotonic()
         return self._open[session_id]
 
-    def id_of_key(self, key: str) -> str | None:
-        session = self._by_key.get(key)
-        return session.id if session else None
+    def of_key(self, key: str) -> ModelSession | None:
+        return self._by_key.get(key)
 
     def find(self, session_id: str) -> ModelSession:
         """An open session. Raises SessionError."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from gym_core.capture.images import AssetStore
@@ -56,6 +57,17 @@ async def test_a_sessions_key_opens_the_model_and_nothing_else(proxy: Proxy, end
     closed = [*ADMIN, ("GET", "/openapi.json"), ("POST", "/v1/chat/completions/"), ("POST", "/v1/completions")]
     for method, path in closed:
         assert (await proxy.send(method, path, session.key, {})).status_code == 401, path
+
+
+async def test_a_key_is_good_only_from_the_sandbox_that_used_it_first(proxy: Proxy) -> None:
+    session = await proxy.open_session()
+    statuses = []
+    for source in ("127.9.8.7", "127.6.5.4", "127.9.8.7"):
+        transport = httpx.AsyncHTTPTransport(local_address=source)
+        async with httpx.AsyncClient(transport=transport, base_url=proxy.url) as http:
+            reply = await http.get("/v1/models", headers={"Authorization": f"Bearer {session.key}"})
+            statuses.append(reply.status_code)
+    assert statuses == [200, 401, 200]
 
 
 @pytest.mark.parametrize(("method", "path"), ADMIN)

@@ -33,7 +33,7 @@ async def test_a_session_that_nobody_uses_is_closed_and_its_summary_stays(
         await clock.sleep(60)
         sessions.summary("used")
         await sessions.reap(idle_s=100)
-        assert (sessions.id_of_key(idle.key), sessions.id_of_key(used.key)) == (None, "used")
+        assert (sessions.of_key(idle.key), sessions.of_key(used.key)) == (None, used)
         await clock.sleep(200)
         await sessions.reap(idle_s=100)
         assert len(sessions) == 1

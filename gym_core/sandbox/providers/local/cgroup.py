@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 _FOLDER = "gym"
 _PERIOD_US = 100_000
+_SHARE = 16
+"""Of our group as a whole, in tasks: the scheduler weighs a group of many sandboxes like this many single processes of
+the host, where the default is one and a busy host would starve them all."""
 _MAKE_TRIES = 5
 _REMOVE_TRIES = 400
 _REMOVE_WAIT_S = 0.005
@@ -80,6 +83,7 @@ class Cgroup:
                 (folder / "memory.swap.max").write_text("0")
             with contextlib.suppress(OSError):
                 (folder / "cpu.max").write_text(f"{quota_us} {_PERIOD_US}")
+                (folder.parent / "cpu.weight").write_text(str(100 * _SHARE))
             return
         for controller, folder in zip(self.tree.parents, self.folders, strict=True):
             folder.mkdir(parents=True)
@@ -92,6 +96,8 @@ class Cgroup:
             elif controller == "cpu":
                 (folder / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
                 (folder / "cpu.cfs_quota_us").write_text(str(quota_us))
+                with contextlib.suppress(OSError):
+                    (folder.parent / "cpu.shares").write_text(str(1024 * _SHARE))
 
     async def remove(self) -> None:
         await remove_groups(self.folders)

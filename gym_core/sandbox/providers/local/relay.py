@@ -1,12 +1,14 @@
 """Carries bytes between the sandbox's one listening socket and the one address it may reach.
 
 The socket was made inside, so it hears only the sandbox; we accept on it here, on the host, and dial `ModelOnly`'s
-address and nothing else, whatever the bytes say. No credential is added: the session key travels in the request.
+address and nothing else, whatever the bytes say. No credential is added: the session key travels in the request. On the
+host's loopback the relay calls from an address of its own, so that the model server can tell sandboxes apart.
 """
 
 import asyncio
 import contextlib
 import logging
+import secrets
 import socket
 from dataclasses import dataclass
 
@@ -39,6 +41,7 @@ class Relay:
         self._listener = listener
         self._model = model
         self._loop = asyncio.get_running_loop()
+        self._source = own_loopback_address() if model.host.startswith("127.") else None
         self._connections: dict[asyncio.Task[None], socket.socket] = {}
         self._is_accepting = False
         self._is_closed = False
@@ -91,7 +94,8 @@ class Relay:
         client = _End(*await asyncio.open_connection(sock=accepted))
         try:
             async with asyncio.timeout(_DIAL_TIMEOUT_S):
-                server = _End(*await asyncio.open_connection(self._model.host, self._model.port))
+                source = (self._source, 0) if self._source else None
+                server = _End(*await asyncio.open_connection(self._model.host, self._model.port, local_addr=source))
             try:
                 await _couple(client, server)
             finally:
@@ -101,6 +105,11 @@ class Relay:
             log.warning("model server not reached", extra={"error": str(error)})
         finally:
             client.writer.transport.abort()
+
+
+def own_loopback_address() -> str:
+    """One of the 16 million of 127.0.0.0/8, by chance, outside 127.0.0.0/16 where services listen."""
+    return f"127.{1 + secrets.randbelow(254)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
 
 
 async def _flush(writer: asyncio.StreamWriter) -> None:
