@@ -61,7 +61,7 @@ class ModelSession:
         self._started: deque[float] = deque()
         self._request_bytes = 0
         self._in_flight = 0
-        self._loopback_host: str | None = None
+        self._sandbox_host: str | None = None
         self._issued_bytes = 0
         self._store = AssetStore(Path(request.assets_dir) if request.assets_dir else state_dir / "assets")
         self.memory = MessageMemory(self._keep_image)
@@ -75,11 +75,10 @@ class ModelSession:
 
     def may_come_from(self, host: str) -> bool:
         """Whether a call from this address can be this session's. A local sandbox calls from a loopback address of its
-        own, which the key is bound to by its first use: another sandbox that learned the key comes from elsewhere."""
-        if not host.startswith("127."):
-            return True
-        self._loopback_host = self._loopback_host or host
-        return host == self._loopback_host
+        own (`providers/local/relay.py`), to which its first call binds the key: another sandbox comes from elsewhere."""
+        if self._sandbox_host is None and host.startswith("127.") and not host.startswith("127.0."):
+            self._sandbox_host = host
+        return self._sandbox_host is None or host == self._sandbox_host
 
     @contextmanager
     def admitted(self) -> Iterator[None]:
