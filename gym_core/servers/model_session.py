@@ -74,8 +74,11 @@ class ModelSession:
             self._capture_failed("open", error)
 
     def may_come_from(self, host: str) -> bool:
-        """Whether a call from this address can be this session's. A local sandbox calls from a loopback address of its
-        own (`providers/local/relay.py`), to which its first call binds the key: another sandbox comes from elsewhere."""
+        """Whether a call from this address can be this session's.
+
+        A local sandbox calls from a loopback address of its own (`providers/local/relay.py`). Its first call binds the
+        key to that address, so another sandbox that learned the key is turned away.
+        """
         if self._sandbox_host is None and host.startswith("127.") and not host.startswith("127.0."):
             self._sandbox_host = host
         return self._sandbox_host is None or host == self._sandbox_host
