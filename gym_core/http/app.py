@@ -1,11 +1,13 @@
 """The app factory every service uses: health, bearer check, body limit, error replies, and typed routes."""
 
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -53,6 +55,7 @@ def make_app(
 
     app = FastAPI(title=title, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.router.route_class = BareRoute
+    app.add_middleware(PlainRefusal)
     app.add_middleware(BodyLimit, max_body_bytes=max_body_bytes)
     app.add_middleware(BearerAuth, authenticate=authenticate, own_paths=own_paths)
 
@@ -69,12 +72,19 @@ def make_app(
     app.add_exception_handler(EpisodeError, _on_error)
     app.add_exception_handler(OSError, _on_error)
     app.add_exception_handler(ValueError, _on_error)
+    app.add_exception_handler(HTTPException, _on_no_route)
     app.add_exception_handler(Exception, _on_bug)
     return app
 
 
 async def _on_error(_: Request, error: Exception) -> Response:
     return response_of(error)
+
+
+async def _on_no_route(request: Request, error: Exception) -> Response:
+    """404 and 405 in the shape of every other error."""
+    assert isinstance(error, HTTPException)
+    return problem_response(error.status_code, BAD_REQUEST, f"{request.method} {request.url.path}: {error.detail}")
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
@@ -127,6 +137,24 @@ def first_mistakes(error: ValueError, limit: int = 5) -> str:
         return str(error)[:300]
     found = [f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors(include_input=False)]
     return "; ".join(found[:limit]) + (f" (and {len(found) - limit} more)" if len(found) > limit else "")
+
+
+class PlainRefusal:
+    """Plain ASGI: when an app refuses to start with an error of ours, its text and no traceback is the reason."""
+
+    _OURS = re.compile(r"^gym_core\.errors\.\w+: ", re.MULTILINE)
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def plain(message: Message) -> None:
+            if message["type"] == "lifespan.startup.failed":
+                *_, reason = self._OURS.split(message.get("message", ""))
+                message = {**message, "message": reason.strip()}
+            await send(message)
+
+        await self.app(scope, receive, plain if scope["type"] == "lifespan" else send)
 
 
 class BodyLimit:

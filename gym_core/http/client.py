@@ -22,6 +22,8 @@ ReplyT = TypeVar("ReplyT", bound=Wire)
 
 DEFAULT_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 5.0
+_NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""Nothing was sent: safe to try again."""
 RECONNECT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Waits between tries when the connection is refused: a service that is being restarted comes back within them."""
 MAX_REPLY_BYTES = 512 << 20
@@ -157,11 +159,11 @@ class ServiceClient:
                 response = await self._connect(request)
                 async with response:
                     yield response
+        except _NOT_CONNECTED as error:  # before TimeoutError, which one of them also is
+            raise TransportError(f"{where}: {error}", kind=FailureKind.TRANSPORT_UNREACHABLE) from error
         except TimeoutError as error:
             reason = f"{where}: no answer within {timeout_s:g} s"
             raise TransportError(reason, kind=FailureKind.TRANSPORT_TIMEOUT) from error
-        except aiohttp.ClientConnectorError as error:
-            raise TransportError(f"{where}: {error}", kind=FailureKind.TRANSPORT_UNREACHABLE) from error
         except (aiohttp.ClientError, ConnectionError) as error:
             reason = f"{where}: {type(error).__name__}: {error}"
             raise TransportError(reason, kind=FailureKind.TRANSPORT_PEER_DROP) from error
@@ -174,7 +176,7 @@ class ServiceClient:
                     request.method, self.url + request.path, params=request.query, data=_payload(request.body),
                     headers=headers,
                 )  # fmt: skip
-            except aiohttp.ClientConnectorError:
+            except _NOT_CONNECTED:
                 if pause_s is None:
                     raise
                 await asyncio.sleep(pause_s)

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 ORPHANED_EXIT_S = 1.0
 """After the nursery's death: the servers end with it, so there is nothing to close and nobody to serve."""
 MAX_RUNS_REMEMBERED = 200
+MAX_BODY_BYTES = 64 << 20
+"""A row with its pictures as data URLs."""
 STOP_TIMEOUT_S = 8.0
 
 
@@ -74,7 +76,9 @@ class Head:
 
         user = self._part.user_token
         authenticate = static_tokens(self._part.run_token.get_secret_value(), user.get_secret_value() if user else None)
-        app = make_app("gym head server", authenticate, lifespan=lifespan, ready=self._ready)
+        app = make_app(
+            "gym head server", authenticate, lifespan=lifespan, ready=self._ready, max_body_bytes=MAX_BODY_BYTES
+        )
         app.add_api_route("/server_instances", self._instances_route, methods=["GET"], response_model=None)
         app.add_api_route("/global_config_dict_yaml", self._config_route, methods=["GET"], response_model=None)
         add_route(app, "POST", "/v1/runs", self.start_run, body=RunOptions, reply=RunAccepted)

@@ -2,9 +2,10 @@
 
 import asyncio
 import hashlib
+import itertools
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from gym_core.capture.images import AssetStore, image_urls, parse_reference
 from gym_core.datasets.prepared import assets_of, read_dataset
 from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
-from gym_core.errors import ConfigError, EpisodeError, ModelUnavailable
+from gym_core.errors import ConfigError, EpisodeError, ModelUnavailable, TransportError
 from gym_core.http.client import ServiceClient
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry, identity_hash
 from gym_core.metrics import aggregate, estimate
@@ -33,7 +34,9 @@ log = logging.getLogger(__name__)
 SNAPSHOT_EVERY_S = 0.5
 CHECK_PAUSES_S = (1.0, 4.0)
 """An endpoint that is busy or starting gets a second and a third look."""
-CHECK_TIMEOUT_S = 200.0
+CHECK_TIMEOUT_S = 150.0
+"""Of all looks together: a model that is being loaded may need its time."""
+MIN_LOOK_S = 10.0
 LOCK_WAIT_S = 20.0
 """A little longer than a gym takes to end, in whatever way."""
 LOCK_POLL_S = 0.2
@@ -177,8 +180,10 @@ class Run:
                 attempts=output.attempts(),
             )
             if requests:
+                self.message = "looking at the policy's endpoint"
                 wants_images = any(has_images(request.task) for request in requests)
                 output.note_endpoint(await check_policy(self.setting.servers.policy, needs_images=wants_images))
+                self.message = ""
             await asyncio.to_thread(output.write_inputs, requests)
             self._collector = Collector(output, self._player(output), self._bounded_options())
             self._resumed = len(output.records)
@@ -202,9 +207,7 @@ class Run:
             raise ConfigError(f"dataset {dataset.name!r}: no file {path}; `gym eval prepare` makes it")
         source, target = assets_of(path), AssetStore(self.files.assets)
         tasks = []
-        for index, task in enumerate(read_dataset(path, taskset=dataset.name)):
-            if self.options.limit is not None and index >= self.options.limit:
-                break
+        for task in itertools.islice(_read_tasks(path, dataset.name), self.options.limit):
             for url in image_urls(task.responses_create_params):
                 copy_asset(source, target, parse_reference(url))
             tasks.append(with_sampling(task, self.setting.sampling))
@@ -275,9 +278,13 @@ class EpisodePlayer:
 
 async def check_policy(policy: ServiceClient, *, needs_images: bool) -> EndpointReport:
     """One real completion before hours are spent. Raises ModelUnavailable when the endpoint cannot play."""
+    deadline = time.monotonic() + CHECK_TIMEOUT_S
     for pause_s in (*CHECK_PAUSES_S, None):
-        report = await policy.call("POST", "/v1/check", None, EndpointReport, timeout_s=CHECK_TIMEOUT_S)
-        if report.answers or pause_s is None:
+        try:
+            report = await policy.call("POST", "/v1/check", None, EndpointReport, timeout_s=deadline - time.monotonic())
+        except TransportError as error:
+            raise ModelUnavailable(f"policy endpoint: it could not be looked at: {error}") from error
+        if report.answers or pause_s is None or time.monotonic() + pause_s > deadline - MIN_LOOK_S:
             break
         await asyncio.sleep(pause_s)
     if not report.answers or (needs_images and not report.accepts_images):
@@ -289,6 +296,14 @@ async def check_policy(policy: ServiceClient, *, needs_images: bool) -> Endpoint
 
 def has_images(task: Task) -> bool:
     return bool(image_urls(task.responses_create_params))
+
+
+def _read_tasks(path: Path, taskset: str) -> Iterator[Task]:
+    """Raises ConfigError for a row that is none: the data is the caller's."""
+    try:
+        yield from read_dataset(path, taskset=taskset)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def choose_dataset(environment: EnvironmentEntry, split: str) -> DatasetEntry:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from gym_core.errors import ConfigError
 from gym_core.types.rollout import RolloutKey, RunRequest
 from gym_core.types.task import Task
 
@@ -18,7 +19,7 @@ def plan_rollouts(
     """Requests in repeat-major order, so that a whole first pass over the tasks comes early.
 
     `attempts` says how many episodes earlier runs already spent on a rollout. Two tasks of one content would share
-    their rollouts' keys: they are refused with ValueError, since their rows could not be told apart.
+    their rollouts' keys: they are refused with ConfigError, since their rows could not be told apart.
     """
     hashes = [task.content_hash() for task in tasks]
     _refuse_twins(tasks, hashes)
@@ -47,5 +48,7 @@ def _refuse_twins(tasks: Sequence[Task], hashes: Sequence[str]) -> None:
     for index, task_hash in enumerate(hashes):
         if task_hash in first:
             a, b = first[task_hash], index
-            raise ValueError(f"tasks {a} ({tasks[a].id.task_id}) and {b} ({tasks[b].id.task_id}) have the same content")
+            raise ConfigError(
+                f"tasks {a} ({tasks[a].id.task_id}) and {b} ({tasks[b].id.task_id}) have the same content"
+            )
         first[task_hash] = index

@@ -136,6 +136,7 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
             if block is None:
                 raise ConfigError(f"{self.context.name}: no sandbox block named {self.config.sandbox_provider!r}")
             self._provider = open_provider(block)
+            await self._provider.check()  # better no gym than one whose every rollout is masked
             swept = await self._provider.sweep()
             if swept.removed:
                 log.warning("leftovers of dead owners removed", extra={"removed": swept.removed})

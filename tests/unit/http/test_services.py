@@ -1,10 +1,13 @@
 """A call between two services: typed on both ends, authenticated, bounded, and its errors keep their class."""
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
 from fastapi import FastAPI
+from starlette.types import Message
 
 from gym_core.errors import EpisodeError, FailureKind, SandboxLost, TransportError
 from gym_core.http import client as client_module
@@ -108,3 +111,58 @@ async def test_nobody_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_route_is_in_the_published_schema() -> None:
     paths = _app().openapi()["paths"]
     assert "number" in str(paths["/double"]["post"]["requestBody"])
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/double"])
+async def test_a_wrong_path_or_method_is_an_error_like_any_other(service: ServiceClient, path: str) -> None:
+    reply = await service.send("GET", path)
+    assert reply.status in (404, 405)
+    assert b'"kind":"bad_request"' in reply.body
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(SandboxLost("no bwrap: install it\nlike so"), "no bwrap: install it\nlike so"), (KeyError("x"), "Traceback")],
+)
+async def test_an_app_that_refuses_to_start_says_why_and_one_with_a_bug_shows_it(error: Exception, reason: str) -> None:
+    @contextlib.asynccontextmanager
+    async def refuse(_: FastAPI) -> AsyncIterator[None]:
+        raise error
+        yield
+
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    app = make_app("test", static_tokens("right"), lifespan=refuse)
+    with pytest.raises(type(error)):
+        await app({"type": "lifespan", "state": {}}, receive, send)
+    assert sent[-1]["type"] == "lifespan.startup.failed"
+    assert sent[-1]["message"].startswith(reason)
+
+
+async def test_a_connection_that_takes_too_long_is_unreachable_and_not_a_silent_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "RECONNECT_PAUSES_S", ())
+    monkeypatch.setattr(client_module, "CONNECT_TIMEOUT_S", 0.05)
+    full = socket.socket()
+    full.bind(("127.0.0.1", 0))
+    full.listen(0)  # with its queue full, the kernel lets further connections wait
+    host, port = full.getsockname()
+    waiting = [socket.socket() for _ in range(4)]
+    for client in waiting:
+        client.setblocking(False)
+        client.connect_ex((host, port))
+    try:
+        async with HttpPool() as pool:
+            with pytest.raises(TransportError) as error:
+                await pool.service(f"http://{host}:{port}", "t").call("POST", "/double", Ask(number=1), Answer)
+    finally:
+        for client in (*waiting, full):
+            client.close()
+    assert error.value.kind is FailureKind.TRANSPORT_UNREACHABLE

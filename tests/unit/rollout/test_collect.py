@@ -205,5 +205,5 @@ async def test_without_resume_a_path_that_holds_rollouts_is_refused(bench: Bench
 
 
 def test_tasks_of_one_content_are_refused() -> None:
-    with pytest.raises(ValueError, match="same content"):
+    with pytest.raises(ConfigError, match="same content"):
         plan_rollouts([make_task(1), make_task(2), make_task(1)], repeats=1, environment="e")
