@@ -8,10 +8,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchmarks.babyvision_opencode.rows import read_questions
-from benchmarks.babyvision_opencode.source import OFFICIAL_ROWS, OFFICIAL_ZIP_SHA256, Source, find_source
-from gym_core.datasets.prepared import write_dataset
-from gym_core.datasets.visual_question import to_task_row
+from benchmarks.babyvision_opencode.source import (
+    OFFICIAL_ROWS,
+    OFFICIAL_ZIP_SHA256,
+    Source,
+    find_source,
+    local_fingerprint,
+)
+from gym_core.datasets.manifest import manifest_path
 from gym_core.types.wire import JsonObject, Wire
 
 log = logging.getLogger(__name__)
@@ -43,6 +47,11 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
 
     The lock file and a download lie in the same folder.
     """
+    # Reading Parquet takes long to import, and `fingerprint` is asked before every run.
+    from benchmarks.babyvision_opencode.rows import read_questions
+    from gym_core.datasets.prepared import write_dataset
+    from gym_core.datasets.visual_question import to_task_row
+
     options = PrepareArgs.model_validate(args)
     instruction = PROMPT_FILE.read_text(encoding="utf-8") if options.instruction is None else options.instruction
     source = find_source(jsonl_fpath.parent, zip_sha256=options.zip_sha256, environ=os.environ)
@@ -52,9 +61,13 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     manifest = Manifest(
         source=source.origin, revision=source.revision, sha256=source.sha256, rows=len(questions), warnings=warnings
     )
-    manifest_path = jsonl_fpath.with_name(f"{jsonl_fpath.stem}_manifest.json")
-    manifest_path.write_text(json.dumps(manifest.model_dump(), indent=2) + "\n")
+    manifest_path(jsonl_fpath).write_text(json.dumps(manifest.model_dump(), indent=2) + "\n")
     return jsonl_fpath
+
+
+def fingerprint(args: JsonObject) -> str:
+    """The local copy that is asked for; "" when none is, so that what was prepared before stays good."""
+    return local_fingerprint(os.environ)
 
 
 def _row_count_warnings(source: Source, rows: int) -> list[str]:

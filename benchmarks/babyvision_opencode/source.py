@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from gym_core.errors import ConfigError
 from gym_core.types.wire import Wire
 
 LOCAL_COPY_VARIABLE = "BABYVISION_PARQUET"
@@ -59,13 +60,12 @@ class Lock(Wire):
 
 
 def find_source(data_dir: Path, *, zip_sha256: str = OFFICIAL_ZIP_SHA256, environ: Mapping[str, str]) -> Source:
-    """The file to prepare from, verified. Raises ValueError saying what was found and what to do.
-
-    A download is kept in `data_dir` and used again.
+    """The file to prepare from, verified. Raises ValueError saying what was found and what to do, ConfigError when
+    the local copy is not there. A download is kept in `data_dir` and used again.
     """
     local = environ.get(LOCAL_COPY_VARIABLE)
     if local:
-        source = _seen(Path(local).expanduser(), origin="local", revision=None)
+        source = _seen(_local_file(local), origin="local", revision=None)
     else:
         path = data_dir / f"babyvision-{REVISION[:12]}.parquet"
         if not path.is_file():
@@ -78,9 +78,26 @@ def find_source(data_dir: Path, *, zip_sha256: str = OFFICIAL_ZIP_SHA256, enviro
     return source
 
 
-def _seen(path: Path, *, origin: str, revision: str | None) -> Source:
+def local_fingerprint(environ: Mapping[str, str]) -> str:
+    """Names the content of the local copy that is asked for, or says that it is not there; "" when none is."""
+    local = environ.get(LOCAL_COPY_VARIABLE)
+    if not local:
+        return ""
+    path = Path(local).expanduser()
     if not path.is_file():
-        raise ValueError(f"BabyVision: no file {str(path)!r} (from {LOCAL_COPY_VARIABLE})")
+        return f"no file {path}"
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def _local_file(name: str) -> Path:
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"{LOCAL_COPY_VARIABLE}: {str(path)!r} is {'a folder' if path.is_dir() else 'no file'}")
+    return path
+
+
+def _seen(path: Path, *, origin: str, revision: str | None) -> Source:
     with path.open("rb") as file:
         magic = file.read(4)
         file.seek(0)

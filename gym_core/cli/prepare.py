@@ -1,18 +1,15 @@
 """`gym eval prepare`: the data files of a benchmark, made by its own script and made again when that changes."""
 
 import argparse
-import hashlib
-import importlib.util
-import json
-import sys
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
+from gym_core.cli.prepare_script import PrepareScript
 from gym_core.cli.selection import Selection
-from gym_core.cli.terminal import duration, say, tell
-from gym_core.errors import ConfigError, EpisodeError, FailureKind
+from gym_core.cli.stamps import changes, write_stamp
+from gym_core.cli.terminal import duration, printable, say, tell
+from gym_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gym_core.config.datasets import SelectedDataset
@@ -29,6 +26,7 @@ def prepare_command(args: argparse.Namespace) -> int:
             prepare_dataset(selected)
         else:
             tell(f"prepare: {selected.dataset.name}: up to date; --force prepares it again")
+        tell_warnings(selected)
         say(str(selected.path))
     return 0
 
@@ -38,21 +36,19 @@ def ensure_prepared(selected: "SelectedDataset", *, reuse: bool) -> None:
     made again."""
     name = selected.dataset.name
     if reuse and selected.path.is_file():
-        if selected.script is not None and _stamp_path(selected).is_file() and not is_up_to_date(selected):
-            tell(f"prepare: {name}: reusing {selected.path}, though its script or prepare_args have changed since")
-        return
-    if not selected.path.is_file():
-        tell(f"prepare: {name}: {selected.path} does not exist yet")
-    if not is_up_to_date(selected):
-        prepare_dataset(selected)
+        if changed := changes(selected):
+            tell(f"prepare: {name}: reusing {selected.path} as asked, but since it was made {_have_changed(changed)}")
+    else:
+        if not selected.path.is_file():
+            tell(f"prepare: {name}: {selected.path} does not exist yet")
+        if not is_up_to_date(selected):
+            prepare_dataset(selected)
+    tell_warnings(selected)
 
 
 def is_up_to_date(selected: "SelectedDataset") -> bool:
-    """Whether the file is there and came from this script with these arguments, or from elsewhere."""
-    if not selected.path.is_file():
-        return False
-    stamp = _stamp_path(selected)
-    return selected.script is None or not stamp.is_file() or stamp.read_text(encoding="utf-8") == _stamp(selected)
+    """Whether the file is there and is what its script would make now, or came from elsewhere."""
+    return selected.path.is_file() and not changes(selected)
 
 
 def prepare_dataset(selected: "SelectedDataset") -> None:
@@ -63,45 +59,24 @@ def prepare_dataset(selected: "SelectedDataset") -> None:
     tell(f"prepare: {name}: running {selected.script}")
     start = time.monotonic()
     selected.path.parent.mkdir(parents=True, exist_ok=True)
-    module = _load(selected.script)
-    if not callable(getattr(module, "prepare", None)):
-        raise ConfigError(f"prepare: {name}: {selected.script} defines no prepare(args, jsonl_fpath)")
-    try:
-        written = module.prepare(dict(selected.dataset.prepare_args), selected.path)
-    except (ConfigError, EpisodeError):
-        raise
-    except Exception as cause:
-        raise EpisodeError(f"prepare: {name}: {type(cause).__name__}: {cause}", kind=FailureKind.INTERNAL) from cause
+    written = PrepareScript(selected.script, dataset=name).prepare(dict(selected.dataset.prepare_args), selected.path)
     if written != selected.path or not selected.path.is_file():
         raise ConfigError(f"prepare: {name}: its script wrote {written!s}, not {selected.path}")
-    _stamp_path(selected).write_text(_stamp(selected), encoding="utf-8")
+    write_stamp(selected)
     rows = _count_lines(selected.path)
     tell(f"prepare: {name}: {rows} tasks in {duration(time.monotonic() - start)}")
 
 
-def _load(script: Path) -> ModuleType:
-    name = f"prepare_{hashlib.sha256(str(script).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, script)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"prepare: {script} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # classes defined in it are looked up there
-    try:
-        spec.loader.exec_module(module)
-    except Exception as cause:
-        raise ConfigError(f"prepare: {script} cannot be loaded: {type(cause).__name__}: {cause}") from cause
-    return module
+def tell_warnings(selected: "SelectedDataset") -> None:
+    """What the script wrote under `warnings` into `X_manifest.json`, where it wrote one."""
+    from gym_core.datasets.manifest import manifest_warnings
+
+    for warning in manifest_warnings(selected.path):
+        tell(f"prepare: {selected.dataset.name}: {printable(warning)}")
 
 
-def _stamp_path(selected: "SelectedDataset") -> Path:
-    return selected.path.with_name(selected.path.name + ".prepared")
-
-
-def _stamp(selected: "SelectedDataset") -> str:
-    """What the file was made of: the script's own text and its arguments."""
-    script = selected.script.read_bytes() if selected.script else b""
-    made_of = {"script_sha256": hashlib.sha256(script).hexdigest(), "prepare_args": selected.dataset.prepare_args}
-    return json.dumps(made_of, sort_keys=True, indent=2) + "\n"
+def _have_changed(what: list[str]) -> str:
+    return f"{' and '.join(what)} {'has' if len(what) == 1 else 'have'} changed"
 
 
 def _count_lines(path: Path) -> int:

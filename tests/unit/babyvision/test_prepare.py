@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.babyvision_opencode.prepare import PROMPT_FILE, prepare
+from benchmarks.babyvision_opencode.prepare import PROMPT_FILE, fingerprint, prepare
 from benchmarks.babyvision_opencode.source import OFFICIAL_ZIP_SHA256, REVISION
 from gym_core.capture.images import sniff_media_type
+from gym_core.datasets.manifest import manifest_warnings
 from gym_core.datasets.prepared import assets_of, read_dataset
 from gym_core.datasets.visual_question import ANSWER_SENTENCE
+from gym_core.errors import ConfigError
 from gym_core.types.responses import InputImage, InputText
 from gym_core.types.task import Task
 from gym_core.types.wire import JsonObject
@@ -211,8 +213,27 @@ def test_a_parquet_file_of_another_schema_says_which_columns_it_lacks(
 
 def test_a_local_copy_that_is_not_there_is_named(jsonl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BABYVISION_PARQUET", "/nowhere/x.parquet")
-    with pytest.raises(ValueError, match=r"no file '/nowhere/x.parquet' \(from BABYVISION_PARQUET\)"):
+    with pytest.raises(ConfigError, match="BABYVISION_PARQUET: '/nowhere/x.parquet' is no file"):
         prepare({}, jsonl)
+
+
+def test_a_fingerprint_names_the_content_of_the_local_copy(
+    tmp_path: Path, parquet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fingerprint({})
+    monkeypatch.setenv("BABYVISION_PARQUET", str(parquet.rename(tmp_path / "elsewhere")))
+    assert fingerprint({}) == first
+    write_parquet(good_rows()[:1], tmp_path / "elsewhere")
+    assert fingerprint({}) not in (first, "")
+    monkeypatch.setenv("BABYVISION_PARQUET", str(tmp_path))
+    assert fingerprint({}) == f"no file {tmp_path}"
+    monkeypatch.delenv("BABYVISION_PARQUET")
+    assert fingerprint({}) == "", "what was prepared from a local copy stays good without the variable"
+
+
+def test_a_part_of_babyvision_says_that_it_is_one(jsonl: Path, parquet: Path) -> None:
+    prepare({}, jsonl)
+    assert manifest_warnings(jsonl) == ["4 rows, not 388: scores do not compare with published ones"]
 
 
 class Hub(BaseHTTPRequestHandler):

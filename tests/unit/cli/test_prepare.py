@@ -57,6 +57,79 @@ def test_what_is_prepared_is_left_until_its_arguments_its_script_or_the_user_say
     assert len(lines(rows)) == 4
 
 
+def test_what_lies_beside_the_script_counts_as_part_of_it(rows: Path, furnished: House) -> None:
+    for count, (name, text) in enumerate(
+        [
+            ("prompt.txt", "first"),
+            ("prompt.txt", "second"),
+            ("shapes/__init__.py", ""),
+            ("shapes/circle.py", "r = 1"),
+            ("shapes/circle.py", "r = 2"),
+        ],
+        start=1,
+    ):
+        furnished.write(f"benchmarks/puzzles/{name}", text)
+        for _ in range(2):
+            assert main([*PREPARE, datasets()]) == 0
+        assert len(lines(rows)) == count
+    furnished.write("benchmarks/puzzles/data/notes.txt", "data is no code")
+    furnished.write("benchmarks/puzzles/README.md", "nor is this")
+    assert main([*PREPARE, datasets()]) == 0
+    assert len(lines(rows)) == count
+
+
+FINGERPRINT = """
+import os
+
+def fingerprint(args):
+    return os.environ.get("PUZZLES_SOURCE", "")
+"""
+
+
+def test_a_source_that_changed_is_read_again_and_none_is_whatever_was_there(
+    rows: Path, furnished: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    furnished.write("benchmarks/puzzles/prepare.py", SCRIPT + FINGERPRINT)
+    counted = []
+    for source in ("a", "a", "b", "", "b", "c"):
+        monkeypatch.setenv("PUZZLES_SOURCE", source)
+        assert main([*PREPARE, datasets()]) == 0
+        counted.append(len(lines(rows)))
+    assert counted == [1, 1, 2, 2, 2, 3]
+
+
+def test_a_run_that_reuses_says_that_the_source_differs(
+    rows: Path, furnished: House, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    furnished.write("benchmarks/puzzles/prepare.py", SCRIPT + FINGERPRINT)
+    dataset = selected(furnished.folder, furnished.folder / "benchmarks/puzzles/prepare.py")
+    ensure_prepared(dataset, reuse=True)
+    monkeypatch.setenv("PUZZLES_SOURCE", "other")
+    ensure_prepared(dataset, reuse=True)
+    assert "as asked, but since it was made its source has changed" in capsys.readouterr().err
+    assert len(lines(dataset.path)) == 1
+
+
+def test_a_stamp_of_another_kind_is_no_proof(rows: Path) -> None:
+    assert main([*PREPARE, datasets()]) == 0
+    rows.with_name("p.jsonl.prepared").write_text('{"script_sha256": "of an older gym"}')
+    assert main([*PREPARE, datasets()]) == 0
+    assert len(lines(rows)) == 2
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_a_run_repeats_what_the_manifest_warns_of(
+    rows: Path, furnished: House, reuse: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = selected(furnished.folder, furnished.folder / "benchmarks/puzzles/prepare.py")
+    furnished.write("p_manifest.json", '{"rows": 1, "warnings": ["1 row, not 388\\u001b[2J"]}')
+    ensure_prepared(dataset, reuse=reuse)
+    assert "prepare: p: 1 row, not 388[2J" in capsys.readouterr().err
+    furnished.write("p_manifest.json", "not JSON")
+    ensure_prepared(dataset, reuse=reuse)
+    assert "388" not in capsys.readouterr().err
+
+
 def test_a_split_selects(rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PREPARE, datasets(), "++split=benchmrk"]) == 2
     assert "no dataset of type 'benchmrk'; did you mean 'benchmark'?" in capsys.readouterr().err
@@ -74,6 +147,7 @@ def test_a_split_selects(rows: Path, capsys: pytest.CaptureFixture[str]) -> None
         ("def prepare(args, jsonl_fpath):\n    return 'elsewhere'\n", 2, "its script wrote elsewhere, not"),
         ("def prepare(args, jsonl_fpath):\n    return jsonl_fpath\n", 2, "its script wrote"),
         ("import nothing_like_it\n", 2, "cannot be loaded: ModuleNotFoundError"),
+        (SCRIPT + "def fingerprint(args):\n    return 7\n", 2, "is no text"),
         ("x = 1\n", 2, "defines no prepare(args, jsonl_fpath)"),
     ],
 )
@@ -111,7 +185,7 @@ def test_a_run_reuses_what_is_there_and_makes_what_is_not(
     assert len(lines(dataset.path)) == 1
     furnished.write("benchmarks/puzzles/prepare.py", SCRIPT + "# changed\n")
     ensure_prepared(dataset, reuse=True)
-    assert "have changed since" in capsys.readouterr().err
+    assert "since it was made its script has changed" in capsys.readouterr().err
     assert len(lines(dataset.path)) == 1
     ensure_prepared(dataset, reuse=False)
     assert len(lines(dataset.path)) == 2
