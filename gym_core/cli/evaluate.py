@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gym_core.cli.display import Display
@@ -40,14 +41,29 @@ def plan_evaluation(selection: Selection) -> Evaluation:
     from gym_core.config.resolve import NO_OUTPUT, read_run_options
 
     composed = selection.compose()
-    missing = [] if composed.values.get("output_jsonl_fpath") else [NO_OUTPUT]
+    output = composed.values.get("output_jsonl_fpath")
+    wrong_output = _output_problems(output) if output else [NO_OUTPUT]
     try:
         checked = check_composed(composed)
     except ConfigError as error:
-        raise ConfigError([*error.problems, *missing]) from None
+        raise ConfigError([*error.problems, *wrong_output]) from None
+    if wrong_output:
+        raise ConfigError(wrong_output)
     options = read_run_options(checked.run)
     datasets = select_datasets(checked.run.environments, composed, split=options.split, environment=options.environment)
     return Evaluation(checked, options, datasets)
+
+
+def _output_problems(output: object) -> list[str]:
+    from gym_core.rollout.output import check_output_path
+
+    if not isinstance(output, str):
+        return []  # the options' own class refuses it
+    try:
+        check_output_path(Path(output).expanduser().absolute())
+    except ConfigError as error:
+        return error.problems
+    return []
 
 
 def make_ready(evaluation: Evaluation) -> None:

@@ -1,6 +1,7 @@
 """What a finished run prints: the number with its interval, coverage, failures, costs, and where everything is."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from gym_core.cli.terminal import duration, printable, table
 from gym_core.types.metrics import Estimate, MetricsReport, Spread
@@ -17,7 +18,8 @@ def summary_lines(result: RunResult) -> list[str]:
         lines[0] += f": {printable(progress.message)}"
     if result.metrics is not None:
         lines += _metrics_lines(result.metrics)
-    lines += _section("files", [(name, result.files[name]) for name in _files_in_order(result.files)])
+    written = {name: path for name, path in result.files.items() if Path(path).exists()}
+    lines += _section("files", [(name, written[name]) for name in _files_in_order(written)])
     if progress.done < progress.total and progress.state is not RunState.DONE:
         lines.append(f"{progress.total - progress.done} rollouts are still to do: the same command goes on from here")
     return lines

@@ -3,7 +3,9 @@
 import json
 import logging
 import os
+import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,14 +79,64 @@ class OutputFiles:
         return {name: str(getattr(self, name)) for name in names}
 
 
+def check_output_path(path: Path) -> None:
+    """Whether a run can write its files there; nothing that was made to see it stays. Raises ConfigError.
+
+    `path` is absolute. Ask before anything is started: a wrong path is a mistake in the configuration.
+    """
+    what = f"config: output_jsonl_fpath: {str(path)!r}"
+    if path.suffix != ".jsonl" or not path.stem.strip(".") or "\0" in str(path):
+        raise ConfigError(f"{what} does not end in NAME.jsonl; the other files of the run are named after it")
+    files = OutputFiles(path)
+    try:
+        for place in map(Path, files.named().values()):
+            if obstacle := _obstacle(place, is_folder=place in (files.assets, files.captures)):
+                raise ConfigError(f"{what}: {str(place)!r} {obstacle}" if place != path else f"{what} {obstacle}")
+        _try_writing_in(path.parent)
+        _partial_of(files.inputs).exists()  # the longest name of all: an error when it is too long
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(f"{what} cannot be written: {reason}") from error
+
+
+def _obstacle(place: Path, *, is_folder: bool) -> str:
+    """What is wrong with what lies at a place, in words that follow its name; "" when nothing is, or nothing lies."""
+    if not place.exists():
+        return ""
+    if is_folder and not place.is_dir():
+        return "is no folder"
+    if not is_folder and not place.is_file():
+        return "is a folder" if place.is_dir() else "is no regular file"
+    return "" if os.access(place, os.W_OK) else "is read-only"
+
+
+def _try_writing_in(folder: Path) -> None:
+    """Make the folder with those above it, write a file into it, and take away what was made. Raises OSError."""
+    made: list[Path] = []
+    try:
+        for missing in [f for f in (*reversed(folder.parents), folder) if not f.exists()]:
+            missing.mkdir(exist_ok=True)
+            made.append(missing)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    finally:
+        for mine in reversed(made):
+            with suppress(OSError):  # somebody else has begun to use it
+                mine.rmdir()
+
+
 def write_json(path: Path, value: object) -> None:
     """Replace a small JSON file at once."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = _partial_of(path)
     try:
         partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _partial_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 class RunOutput:

@@ -114,6 +114,17 @@ def test_an_unknown_split_is_refused_before_anything_starts(furnished: House) ->
         plan_evaluation(selection("++split=trian"))
 
 
+def test_an_output_that_cannot_be_written_is_reported_with_all_other_mistakes(furnished: House) -> None:
+    (furnished.folder / "taken.jsonl").mkdir()
+    with pytest.raises(ConfigError) as caught:
+        plan_evaluation(selection("++output_jsonl_fpath=taken.jsonl"))
+    (problem,) = caught.value.problems
+    assert problem == f"config: output_jsonl_fpath: '{furnished.folder / 'taken.jsonl'}' is a folder"
+    with pytest.raises(ConfigError) as caught:
+        plan_evaluation(selection("++output_jsonl_fpath=taken.jsonl", "++limit=0"))
+    assert [problem.split(": ")[1] for problem in caught.value.problems] == ["limit", "output_jsonl_fpath"]
+
+
 def test_a_missing_output_is_reported_with_all_other_mistakes(furnished: House) -> None:
     with pytest.raises(ConfigError) as caught:
         plan_evaluation(Selection("puzzles", None, "vllm_model", (), (), ("++limit=0",)))

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from gym_core.cli.summary import summary_lines
 from gym_core.types.metrics import Coverage, Estimate, MetricsReport, Spread
 from gym_core.types.run import RunProgress, RunResult, RunState
@@ -21,9 +23,12 @@ REPORT = MetricsReport(
 )
 
 
-def test_the_summary_has_the_number_the_failures_and_the_files() -> None:
+def test_the_summary_has_the_number_the_failures_and_the_files(tmp_path: Path) -> None:
     progress = RunProgress(run_id="r", state=RunState.DONE, total=48, done=47, elapsed_s=200)
-    files = {"zeta": "z", "metrics": "x_aggregate_metrics.json", "rollouts": "x.jsonl"}
+    names = {"zeta": "z", "metrics": "x_aggregate_metrics.json", "rollouts": "x.jsonl", "failures": "never_written"}
+    files = {name: str(tmp_path / file) for name, file in names.items()}
+    for name in ("zeta", "metrics", "rollouts"):
+        Path(files[name]).write_text("")
     lines = summary_lines(RunResult(progress=progress, metrics=REPORT, files=files))
     text = "\n".join(lines)
     assert lines[0] == "done after 3 min 20 s"
