@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gym_core.cli.main import build_parser
+from gym_core.cli.command_line import build_parser
 from gym_core.cli.selection import check_composed
 from gym_core.config.compose import Composed, compose_config
 from gym_core.config.datasets import SelectedDataset, select_datasets

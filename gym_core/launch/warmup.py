@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gym_core.errors import ConfigError
 from gym_core.launch.children import start_nursery
 from gym_core.launch.state import default_state_dir, prune_state_dirs
 
@@ -22,11 +23,21 @@ class Warmup:
 
 
 def start_warmup(state_dir: Path | None = None) -> Warmup:
-    """Begin before anything else: imports are most of a start. Give it to `running_gym`, or `abandon` it."""
-    prune_state_dirs()
+    """Begin before anything else: imports are most of a start. Give it to `running_gym`, or `abandon` it.
+
+    Raises ConfigError when no state folder can be made.
+    """
     state = state_dir or default_state_dir()
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    control, process = start_nursery(state / "nursery.log")
+    try:
+        prune_state_dirs()
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        control, process = start_nursery(state / "nursery.log")
+    except BaseException as cause:
+        shutil.rmtree(state, ignore_errors=True)
+        if isinstance(cause, OSError):
+            what = f"in {str(state.parent)!r} no folder for logs can be made: {cause.strerror or cause}"
+            raise ConfigError(f"GYM_STATE_DIR: {what}") from cause
+        raise
     return Warmup(control, process, state)
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gym_core.cli.main import build_parser, main
+from gym_core.cli.command_line import build_parser
+from gym_core.cli.main import main
 from gym_core.cli.selection import Selection
+from tests.unit.config.house import House
 
 COMMANDS = [
     "eval prepare",
@@ -105,6 +107,48 @@ def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr("gym_core.cli.listing.list_command", interrupted)
     assert main(["list"]) == 130
     assert "cancelled" in capsys.readouterr().err
+
+
+def test_an_interrupt_in_the_first_moment_ends_with_130_too() -> None:
+    code = """
+import signal, sys
+from gym_core.cli.main import main
+
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == "gym_core.cli.command_line":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+sys.exit(main(["list"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "gym: cancelled\n")
+
+
+def test_an_interrupt_while_servers_warm_up_leaves_nothing(
+    furnished: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gym_core.launch.warmup.start_nursery", interrupted)
+    assert main(["eval", "run", "--benchmark", "puzzles"]) == 130
+    assert not list(furnished.folder.glob("state/*"))
+
+
+@pytest.mark.parametrize("command", ["eval run", "env start"])
+def test_a_state_folder_that_cannot_be_made_is_named(
+    command: str, furnished: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (furnished.folder / "file").write_text("")
+    monkeypatch.setenv("GYM_STATE_DIR", str(furnished.folder / "file" / "state"))
+    assert main([*command.split(), "--benchmark", "puzzles"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith(
+        f"GYM_STATE_DIR: in '{furnished.folder}/file/state' no folder for logs can be made: Not a"
+    )
+    assert len(message.splitlines()) == 1
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -1,0 +1,221 @@
+"""`gym`: reads the command line and hands over. Nothing heavy is imported before a command is known.
+
+Exit codes: 0 done; 1 finished with more masked rollouts than allowed, or failed; 2 a mistake in usage or configuration;
+130 cancelled.
+"""
+
+import argparse
+import importlib
+import re
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+
+from gym_core.cli.selection import add_run_flags, add_selectors
+from gym_core.cli.terminal import printable, tell
+from gym_core.errors import ConfigError, EpisodeError
+
+FAILED, USAGE = 1, 2
+
+_SubParsers = argparse._SubParsersAction  # the only name argparse has for what add_subparsers returns
+
+
+def run_command_line(words: list[str]) -> int:
+    """The exit code. Raises KeyboardInterrupt alone."""
+    try:
+        args = _parse(build_parser(words), words)
+        return int(_handler(args)(args))
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else USAGE
+    except ConfigError as error:
+        _tell_lines(error.problems)
+        return USAGE
+    except EpisodeError as error:
+        _tell_lines([f"gym: {error}"])
+        return FAILED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone; Python would complain about it at exit
+        return FAILED
+
+
+def _tell_lines(messages: Sequence[str]) -> None:
+    """Messages may end in lines of a server's log, or quote a file."""
+    for message in messages:
+        for line in message.splitlines():
+            tell(printable(line, max_characters=2000))
+
+
+def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """`words` is what will be parsed: only its command's own code is loaded."""
+    parser = argparse.ArgumentParser(
+        prog="gym",
+        description="Run a vision-language model as an agent on visual tasks, grade it, and keep what it saw.",
+        epilog=_example(
+            "gym eval prepare --benchmark visual_puzzles_opencode",
+            "gym eval run --benchmark visual_puzzles_opencode --model-type scripted_model --output results/demo.jsonl",
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_eval(commands)
+    _add_env(commands)
+    _add_serve(commands)
+    _add_config(commands)
+    _add_list(commands)
+    _add_sandbox(commands, is_wanted=list(words[:1]) == ["sandbox"])
+    return parser
+
+
+def _add_eval(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
+    group = _group(commands, "eval", "prepare data and run evaluations", "gym eval run --help")
+    prepare = _command(
+        group,
+        "prepare",
+        "make the data files of a benchmark",
+        "gym eval prepare --benchmark babyvision_opencode",
+        handler="gym_core.cli.prepare:prepare_command",
+    )
+    add_selectors(prepare)
+    prepare.add_argument("--force", action="store_true", help="prepare again what is prepared already")
+    run = _command(
+        group,
+        "run",
+        "run a benchmark: start the servers, play and grade every rollout, print the metrics",
+        "gym eval run --model-type vllm_model --benchmark babyvision_opencode \\",
+        "  --output results/babyvision.jsonl ++policy_base_url=http://127.0.0.1:8000/v1 \\",
+        "  '++policy_api_key=${oc.env:POLICY_API_KEY}' ++policy_model_name=Qwen/Qwen3-VL-8B-Instruct",
+        handler="gym_core.cli.run:run_command",
+    )
+    add_selectors(run)
+    add_run_flags(run)
+
+
+def _add_env(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
+    group = _group(commands, "env", "keep the servers of a configuration running", "gym env start --help")
+    start = _command(
+        group,
+        "start",
+        "start all servers of a configuration and keep them up until Ctrl-C",
+        "gym env start --benchmark visual_puzzles_opencode --model-type scripted_model ++head_server.port=11000",
+        handler="gym_core.cli.environment:start_command",
+    )
+    add_selectors(start)
+    status = _command(
+        group,
+        "status",
+        "show the servers of a running gym",
+        "gym env status --head http://127.0.0.1:11000",
+        handler="gym_core.cli.environment:status_command",
+    )
+    status.add_argument("--head", metavar="URL", help="of the head server; default: the gym that was started last here")
+    status.add_argument("--json", action="store_true", help="print what the head server answers")
+
+
+def _add_serve(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
+    serve = _command(
+        commands,
+        "serve",
+        "run one server of a configuration in this process",
+        "gym serve policy_model --model-type vllm_model --host 0.0.0.0 --port 8100",
+        handler="gym_core.cli.serve:serve_command",
+    )
+    serve.add_argument("name", metavar="NAME", help="instance name of the server in the configuration, or head")
+    serve.add_argument("--host", metavar="ADDRESS", help="where to listen; default: its block's host, else 127.0.0.1")
+    serve.add_argument("--port", type=int, metavar="PORT", help="default: its block's port, else any free one")
+    add_selectors(serve)
+
+
+def _add_config(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
+    group = _group(commands, "config", "look at configurations", "gym config show --help")
+    show = _command(
+        group,
+        "show",
+        "print the merged configuration, secrets masked, with where each value came from",
+        "gym config show --benchmark babyvision_opencode --model-type vllm_model ++policy_base_url=http://host/v1",
+        handler="gym_core.cli.config:show_command",
+    )
+    add_selectors(show)
+    show.add_argument("--json", action="store_true", help="for programs: {values, origin}")
+
+
+def _add_list(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
+    from gym_core.cli.listing import KINDS
+
+    listing = _command(
+        commands,
+        "list",
+        "list what --benchmark, --environment and --model-type can name",
+        "gym list benchmarks --json",
+        handler="gym_core.cli.listing:list_command",
+    )
+    listing.add_argument("kind", nargs="?", choices=KINDS, help="default: all of them")
+    listing.add_argument("--json", action="store_true", help="for programs")
+    listing.add_argument("--search-dir", metavar="DIR", action="append", default=[], help="look here too; repeatable")
+
+
+def _add_sandbox(commands: "_SubParsers[argparse.ArgumentParser]", *, is_wanted: bool) -> None:
+    if is_wanted:
+        from gym_core.cli.sandbox import add_sandbox_parser
+
+        add_sandbox_parser(commands)
+    else:
+        commands.add_parser("sandbox", help="build and check what sandboxes carry")
+
+
+def _group(
+    commands: "_SubParsers[argparse.ArgumentParser]", name: str, summary: str, *examples: str
+) -> "_SubParsers[argparse.ArgumentParser]":
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=_example(*examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+
+
+def _command(
+    commands: "_SubParsers[argparse.ArgumentParser]", name: str, summary: str, *examples: str, handler: str
+) -> argparse.ArgumentParser:
+    """A parser whose `handler` ("module:function") is imported when the command is run."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=_example(*examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(handler=handler, parser=parser, takes_overrides=False)
+    return parser
+
+
+def _example(*lines: str) -> str:
+    return "example:\n  " + "\n  ".join(lines)
+
+
+def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """Flags by argparse; the words that are left are overrides where the command takes them, and mistakes elsewhere."""
+    args, rest = parser.parse_known_args(words)
+    own: argparse.ArgumentParser = getattr(args, "parser", parser)
+    for word in rest:
+        if word.startswith("-"):
+            flag = word.partition("=")[0]
+            near = get_close_matches(flag, re.findall(r"--[a-z-]+", own.format_usage()), n=1)
+            own.error(f"unknown flag {flag!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    if rest and not getattr(args, "takes_overrides", False):
+        own.error(f"unexpected {rest[0].partition('=')[0]!r}")
+    args.overrides = rest
+    return args
+
+
+def _handler(args: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
+    if hasattr(args, "run"):
+        handler: Callable[[argparse.Namespace], int] = args.run
+        return handler
+    module, _, function = args.handler.partition(":")
+    loaded: Callable[[argparse.Namespace], int] = getattr(importlib.import_module(module), function)
+    return loaded
