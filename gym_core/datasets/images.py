@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 MAX_PIXELS = 64_000_000
 """Checked on the header, before a pixel is decoded. Four times the largest BabyVision-like picture (4000x4000)."""
@@ -42,6 +42,9 @@ class PreparedImage:
                 if media_type is None or getattr(image, "n_frames", 1) > 1:
                     content, media_type = _png_of(image), "image/png"
                 width, height = image.size
+        except UnidentifiedImageError as error:  # its own message names an object of ours
+            what = f"begins with {content[:8]!r}, like no {', '.join(READ_FORMATS[:-1])} or {READ_FORMATS[-1]}"
+            raise ValueError(f"{row}: image of {len(content)} bytes: {what}") from error
         except Exception as error:
             raise ValueError(f"{row}: image of {len(content)} bytes: {error}") from error
         return cls(content, media_type, width, height, hashlib.sha256(content).hexdigest())

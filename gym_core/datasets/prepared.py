@@ -3,10 +3,19 @@
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from gym_core.capture.images import AssetStore, externalize
+from gym_core.capture.images import (
+    REFERENCE_PREFIX,
+    AssetStore,
+    externalize,
+    image_urls,
+    parse_reference,
+    sniff_media_type,
+)
 from gym_core.datasets.images import PreparedImage
+from gym_core.datasets.json_row import parse_row
 from gym_core.errors import InvalidTask
 from gym_core.types.flat_row import task_from_flat
 from gym_core.types.task import Task
@@ -14,6 +23,10 @@ from gym_core.types.wire import JsonObject
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Of one row, which may carry its images as data URLs."""
+
+
+class DatasetError(ValueError):
+    """A row that is no task; the message begins with file and line."""
 
 
 def assets_of(jsonl_fpath: Path) -> AssetStore:
@@ -43,25 +56,55 @@ def read_dataset(jsonl_fpath: Path, *, taskset: str | None = None) -> Iterator[T
     """Tasks of a file, in order, every image a reference into its assets folder.
 
     Rows with `data:` images are accepted: their images are put into the assets folder on the way. A row without a
-    `task_id` is named after the file (or `taskset`) and its index. Raises ValueError naming file and line.
+    `task_id` is named after the file (or `taskset`) and its index. Raises DatasetError naming file and line.
     """
     assets = assets_of(jsonl_fpath)
+    line_of: dict[str, int] = {}
     for index, (number, line) in enumerate(_lines(jsonl_fpath)):
         try:
-            task = task_from_flat(json.loads(line), taskset=taskset or jsonl_fpath.stem, index=index)
-            body = externalize(task.responses_create_params, assets)
-        except (ValueError, RecursionError, InvalidTask) as error:
-            raise ValueError(f"{jsonl_fpath}:{number}: {error}") from error
-        yield task.model_copy(update={"responses_create_params": body})
+            task = task_from_flat(parse_row(line), taskset=taskset or jsonl_fpath.stem, index=index)
+            task = _with_assets(task, assets)
+            twin = line_of.setdefault(task.content_hash(), number)
+        except ValueError as error:
+            raise DatasetError(f"{jsonl_fpath}:{number}: {error}") from error
+        if twin != number:
+            what = f"has the content of line {twin}: the results of the two could not be told apart"
+            raise DatasetError(f"{jsonl_fpath}:{number}: {what}")
+        yield task
+
+
+def _with_assets(task: Task, assets: AssetStore) -> Task:
+    body = task.responses_create_params
+    for url in image_urls(body):
+        if not url.startswith(("data:", REFERENCE_PREFIX)):
+            raise ValueError(f"image {url[:80]!r}: nothing is fetched; put the picture in as a data: URL")
+    try:
+        body = externalize(body, assets)
+    except InvalidTask as error:
+        raise ValueError(str(error.__cause__ or error)) from error
+    for url in image_urls(body):
+        _check_picture(assets.path(parse_reference(url)))
+    return task.model_copy(update={"responses_create_params": body})
+
+
+def _check_picture(path: Path) -> None:
+    """By its first bytes: whether all of it can be decoded is seen when it is played."""
+    with suppress(FileNotFoundError), path.open("rb") as file:  # whoever needs the file says that it is missing
+        head = file.read(16)
+        if sniff_media_type(head) is None:
+            raise ValueError(f"an image is none of a known kind: it begins with {head!r}")
 
 
 def _lines(jsonl_fpath: Path) -> Iterator[tuple[int, bytes]]:
     """Numbered lines that are not blank."""
-    with jsonl_fpath.open("rb") as file:
-        number = 0
-        while line := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            if len(line) > MAX_LINE_BYTES:
-                raise ValueError(f"{jsonl_fpath}:{number}: line is longer than {MAX_LINE_BYTES} bytes")
-            if line.strip():
-                yield number, line
+    try:
+        with jsonl_fpath.open("rb") as file:
+            number = 0
+            while line := file.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                if len(line) > MAX_LINE_BYTES:
+                    raise DatasetError(f"{jsonl_fpath}:{number}: the line is longer than {MAX_LINE_BYTES >> 20} MiB")
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise DatasetError(f"{jsonl_fpath}: cannot be read: {error.strerror or error}") from error

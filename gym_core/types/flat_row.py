@@ -66,7 +66,7 @@ def check_columns(task_data: Mapping[str, object], details: Mapping[str, object]
         raise ValueError(f"verification details would overwrite the task's own fields: {both}")
 
 
-def task_from_flat(row: JsonObject, *, taskset: str, index: int) -> Task:
+def task_from_flat(row: object, *, taskset: str, index: int) -> Task:
     """The task of a flat row, or of NeMo's materialised one (`task_id`, `task_input`). Raises ValueError.
 
     `taskset` and `index` (position in the dataset) name a task that brings no `task_id`.

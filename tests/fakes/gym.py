@@ -50,13 +50,19 @@ class InProcessGym:
         return await Episode(make_request(**fields), 0, self.servers, self.storage, set()).run()
 
 
-def make_request(*, phrase: str = "teapot", image: bool = False, temperature: float | None = None) -> RunRequest:
+def make_request(
+    *,
+    phrase: str = "teapot",
+    image: bool = False,
+    temperature: float | None = None,
+    metadata: dict[str, str] | None = None,
+) -> RunRequest:
     parts = [InputText(text="say teapot")]
     content = [InputImage(image_url=f"data:image/png;base64,{PIXEL}"), *parts] if image else [*parts]
     task = Task(
         id=TaskId(taskset="echo", task_id="1"),
         responses_create_params=ResponsesBody(
-            input=[InputMessage(role="user", content=content)], temperature=temperature
+            input=[InputMessage(role="user", content=content)], temperature=temperature, metadata=metadata
         ),
         task_data={"phrase": phrase},
     )

@@ -1,6 +1,7 @@
 """One whole episode through real servers on real sockets, for each way it can go."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,17 @@ async def test_the_rows_sampling_reaches_the_endpoint(tmp_path: Path) -> None:
     async with in_process_gym(tmp_path) as gym:
         await gym.play(temperature=0.25)
         assert gym.endpoint.requests[-1].body["temperature"] == 0.25
+
+
+async def test_what_a_rows_metadata_says_never_reaches_the_endpoint(tmp_path: Path) -> None:
+    """Authors put golds there."""
+    async with in_process_gym(tmp_path) as gym:
+        gym.endpoint.rule = _teapot
+        result = await gym.play(image=True, metadata={"gold": "zebra-42"})
+        assert isinstance(result, Completed)
+        assert gym.endpoint.requests
+        for request in gym.endpoint.requests:
+            assert "zebra-42" not in json.dumps([request.body, dict(request.headers)])
 
 
 @pytest.mark.parametrize(

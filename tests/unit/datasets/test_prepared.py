@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from PIL import Image
 
 from gym_core.capture.images import image_urls, make_data_url
 from gym_core.datasets.images import PreparedImage
-from gym_core.datasets.prepared import assets_of, read_dataset, write_dataset
+from gym_core.datasets.prepared import DatasetError, assets_of, read_dataset, write_dataset
 from gym_core.datasets.visual_question import ANSWER_SENTENCE, VisualQuestion, to_task_row
 from gym_core.types.responses import InputImage, InputText
 
@@ -96,24 +97,55 @@ def test_rows_of_other_gyms_are_read_with_their_pictures(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{", "Expecting"),
+        ("{", "not JSON: the line is cut short after 1 characters"),
+        ('{"responses_create_params": {"inp', "cut short after 33 characters"),
+        ('{"a": 1,}', "not JSON: expecting property name enclosed in double quotes at position 9"),
+        (b"{\xff}", "not UTF-8: byte 0xff at position 2"),
+        ('{"responses_create_params": {"input": "a"}, "x": NaN}', "NaN is no number"),
+        ('{"responses_create_params": {"input": "a\\ud800"}}', "half of a surrogate pair"),
+        ('{"responses_create_params": {"input": "hi"}}', "has the content of line 1"),
+        ('{"responses_create_params": {"input": "hi"}, "x": ' + "[" * 200 + "]" * 200 + "}", "more than 100 deep"),
         ("[]", "a task row is a JSON object, not list"),
         ("{}", "needs `responses_create_params`"),
         ('{"responses_create_params": {"input": "hi", "temprature": 1}}', "temprature: Extra inputs"),
         ('{"responses_create_params": {"input": "hi"}, "reward": 1.0}', "is this a file of results"),
         ('{"task_input": 3}', "TaskInput"),
-        ("[" * 100_000, "recursion"),
+        ("[" * 100_000, "nested more than 100 deep"),
         (
             '{"responses_create_params": {"input": [{"role": "user", "content": '
             '[{"type": "input_image", "image_url": "http://x/y.png"}]}]}}',
-            "not a base64 image data URL",
+            "image 'http://x/y.png': nothing is fetched; put the picture in as a data: URL",
+        ),
+        (
+            '{"responses_create_params": {"input": [{"role": "user", "content": '
+            '[{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]}]}}',
+            "an image is none of a known kind: it begins with b",
+        ),
+        (
+            '{"responses_create_params": {"input": [{"role": "user", "content": '
+            '[{"type": "input_image", "image_url": "data:image/png;base64,A*AA"}]}]}}',
+            "bad.jsonl:2: image data URL: Invalid base64",
         ),
     ],
 )
-def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str, complaint: str) -> None:
+def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str | bytes, complaint: str) -> None:
     path = tmp_path / "bad.jsonl"
-    path.write_text('{"responses_create_params": {"input": "hi"}}\n' + line + "\n")
+    content = line.encode() if isinstance(line, str) else line
+    path.write_bytes(b'{"responses_create_params": {"input": "hi"}}\n' + content + b"\n")
     tasks = read_dataset(path)
     next(tasks)
-    with pytest.raises(ValueError, match=rf"bad\.jsonl:2: .*{complaint}"):
+    with pytest.raises(DatasetError, match=r"bad\.jsonl:2: ") as caught:
         next(tasks)
+    assert re.search(complaint, str(caught.value))
+    assert "object at 0x" not in str(caught.value)
+
+
+def test_a_file_of_tasks_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="cannot be read: Is a directory"):
+        list(read_dataset(tmp_path))
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "windows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"responses_create_params": {"input": "hi"}}\r\n\r\n')
+    assert len(list(read_dataset(path))) == 1
