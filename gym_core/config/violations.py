@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -19,12 +20,36 @@ _COMPARISONS = {
 
 
 def violations(error: ValidationError, owner: type[BaseModel], path: str) -> list[tuple[str, str]]:
-    """Pairs of dotted path and sentence, in the order of the fields."""
+    """Pairs of dotted path and sentence, in the order of the fields; one for a value that fits no form of a union."""
     found = []
-    for details in error.errors(include_url=False):
-        place = ".".join([path, *map(str, _visible(details["loc"], owner))]).strip(".")
-        found.append((place, _sentence(details, owner)))
+    listed = error.errors(include_url=False)
+    places = [_place(details["loc"], owner) for details in listed]
+    has_right_form = {
+        p.union for p, details in zip(places, listed, strict=True) if p.union and not _is_of_another_form(details, p)
+    }
+    forms: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
+    for place, details in zip(places, listed, strict=True):
+        if place.union and _is_of_another_form(details, place):
+            forms.setdefault(place.union, []).append(details)
+    for place, details in zip(places, listed, strict=True):
+        where = ".".join([path, *map(str, place.visible)]).strip(".")
+        if place.union and _is_of_another_form(details, place):
+            if place.union not in has_right_form and details is forms[place.union][0]:
+                found.append((where, _no_form(forms[place.union], owner)))
+        else:
+            found.append((where, _sentence(details, owner)))
     return list(dict.fromkeys(found))
+
+
+def _is_of_another_form(details: ErrorDetails, place: "_Place") -> bool:
+    """Whether it says of one branch of a union only that the value is not of its kind, as text is no list."""
+    return details["type"].endswith("_type") and place.visible == place.union
+
+
+def _no_form(of_each: Sequence[ErrorDetails], owner: type[BaseModel]) -> str:
+    first, *others = of_each
+    forms = list(dict.fromkeys(details["msg"].removeprefix("Input should be ") for details in of_each))
+    return f"{_shown(first['input'])}: should be {' or '.join(forms)}" if others else _sentence(first, owner)
 
 
 def block_classes(annotation: object) -> Iterable[type[BaseModel]]:
@@ -77,22 +102,46 @@ def _shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
 
 
-def _visible(loc: Sequence[int | str], owner: type[BaseModel]) -> list[int | str]:
-    """The place without pydantic's own words for the branches of a union (class names, tags, `function-after[...]`)."""
+@dataclass(frozen=True)
+class _Place:
+    """Where an error is, without pydantic's own words for the branches of a union."""
+
+    visible: tuple[int | str, ...]
+    union: tuple[int | str, ...]
+    """The place of the innermost union on the way whose branch pydantic named; empty without one."""
+
+
+def _place(loc: Sequence[int | str], owner: type[BaseModel]) -> _Place:
     visible: list[int | str] = []
+    union: tuple[int | str, ...] = ()
     here: object = owner
-    for position, part in enumerate(loc):
-        is_last = position == len(loc) - 1
-        step = _step(here, part)
-        if step is None and not is_last:
-            branches = list(block_classes(here))
-            here = next((item for item in branches if part in _branch_words(item)), branches[0] if branches else here)
-            continue
-        if step is None and is_last and part in {word for item in block_classes(here) for word in _branch_words(item)}:
+    for part in loc:
+        forms = _forms(here)
+        if len(forms) > 1:
+            here, union = _form_named(part, forms), tuple(visible)
             continue
         visible.append(part)
-        here = step
-    return visible
+        here = _step(here, part)
+    return _Place(tuple(visible), union)
+
+
+def _forms(annotation: object) -> list[object]:
+    """The branches of a union, null apart; a single one for anything else."""
+    annotation = unwrapped(annotation)
+    if not is_union(annotation):
+        return [annotation]
+    return [form for item in get_args(annotation) if item is not types.NoneType for form in _forms(item)]
+
+
+def _form_named(word: int | str, forms: Sequence[object]) -> object | None:
+    """The branch that pydantic's word stands for: a class or a tag of its, `list[...]`, `dict[...]`."""
+    for form in forms:
+        kind = get_origin(form) or form
+        if any(word in _branch_words(model) for model in block_classes(form)) and kind not in (list, dict):
+            return form
+        if isinstance(kind, type) and str(word).startswith(f"{kind.__name__}["):
+            return form
+    return None
 
 
 def _branch_words(model: type[BaseModel]) -> set[str]:

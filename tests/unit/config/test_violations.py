@@ -1,7 +1,7 @@
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from gym_core.config.violations import violations
 from gym_core.types.wire import JsonObject, Wire
@@ -28,7 +28,18 @@ class Limits(Wire):
         return self
 
 
+def _plain(url: str) -> str:
+    if not url.startswith("http://"):
+        raise ValueError("Not a plain address")
+    return url
+
+
+Url = Annotated[str, AfterValidator(_plain)]
+
+
 class Block(Wire):
+    urls: Url | list[Url] | None = None
+    grader: Matcher | list[Judge] | None = None
     grading: Annotated[Matcher | Judge, Field(discriminator="kind")] = Matcher()
     limits: Limits | None = None
     each: list[Limits] = []
@@ -55,6 +66,12 @@ class Block(Wire):
             {"url": "x", "limits": {"cpu": 8, "memory_mib": 1}},
             ("b.limits", "a mapping: too little memory for so many cores"),
         ),
+        ({"url": "x", "urls": "ftp://y"}, ("b.urls", "'ftp://y': not a plain address")),
+        ({"url": "x", "urls": ["http://y", "z"]}, ("b.urls.1", "'z': not a plain address")),
+        ({"url": "x", "urls": 3}, ("b.urls", "3: should be a valid string or a valid list")),
+        ({"url": "x", "urls": {"a": 1}}, ("b.urls", "a mapping: should be a valid string or a valid list")),
+        ({"url": "x", "grader": [{"attempts": 10}]}, ("b.grader.0.attempts", "10 is not <= 9")),
+        ({"url": "x", "grader": {"tolerance": -1}}, ("b.grader.tolerance", "-1 is not >= 0")),
         ({"url": None}, ("b.url", "null: input should be a valid string")),
         ({"url": "x", "limits": {"cpu": "y" * 200}}, None),
     ],
