@@ -8,6 +8,7 @@ from enum import StrEnum
 from gym_core.config.documents import parse_value
 from gym_core.config.nearest import hint
 from gym_core.config.roots import TYPE_WORDS
+from gym_core.config.user_info import without_user_info
 from gym_core.errors import ConfigError
 
 _WORD = re.compile(r"(?s)^(?P<kind>\+{0,2})(?P<path>[^\s.=+~-][^\s.=]*(?:\.[^\s.=]+)*)=(?P<value>.*)$")
@@ -52,7 +53,7 @@ def parse_override(word: str) -> Override:
         raise ConfigError(f"config: {key!r}: deleting is not supported; set the key to null: {key.lstrip('~')}=null")
     match = _WORD.match(word)
     if match is None:
-        raise ConfigError(f"config: {key!r} is not an override; {GRAMMAR}")
+        raise ConfigError(f"config: {without_user_info(repr(key))} is not an override; {GRAMMAR}")
     try:
         value = parse_value(match["value"])
     except ValueError as cause:

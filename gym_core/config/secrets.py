@@ -4,6 +4,7 @@ Key names are never guessed at: `max_output_tokens` stays readable, and `policy_
 `${policy_api_key}` fills a typed field.
 """
 
+import html
 import json
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -35,11 +36,11 @@ def redact(values: JsonObject, secrets: Secrets) -> JsonObject:
 
 
 def redact_text(text: str, secrets: Secrets) -> str:
-    """Text with every occurrence of a secret masked, as it is, JSON-escaped or percent-encoded."""
+    """Text with every occurrence of a secret masked, as it is or as JSON, HTML, a URL or Python's repr spell it."""
     if text in secrets:
         return MASK
     long_enough = [secret for secret in secrets if len(secret) >= SHORTEST_INSIDE]
-    forms = {form for secret in long_enough for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""))}
+    forms = {form for secret in long_enough for form in _spellings(secret)}
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, MASK)
     return text
@@ -87,6 +88,14 @@ def _typed_secrets(annotation: object, value: object) -> Iterable[str]:
     elif origin in (list, tuple, set, frozenset) and isinstance(value, list):
         for item in value:
             yield from _typed_secrets(arguments[0], item)
+
+
+def _spellings(secret: str) -> Iterable[str]:
+    in_json = json.dumps(secret)[1:-1]
+    yield from (secret, in_json, json.dumps(secret, ensure_ascii=False)[1:-1])
+    yield in_json.replace("/", "\\/")  # as PHP and others write it
+    yield json.dumps(in_json)[1:-1]  # an error within an error
+    yield from (quote(secret, safe=""), quote(secret), html.escape(secret), repr(secret)[1:-1])
 
 
 def _masked(value: object, secrets: Secrets) -> object:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gym_core.config.nearest import hint, nearest
+from gym_core.config.user_info import without_user_info
 
 SHOWN_CHARACTERS = 80
 _COMPARISONS = {
@@ -86,7 +87,7 @@ def _sentence(details: ErrorDetails, owner: type[BaseModel]) -> str:
     if kind in ("literal_error", "enum"):
         words = [word.strip("' ") for word in str(context["expected"]).replace(" or ", ", ").split(",")]
         return f"{_shown(value)} is not one of {', '.join(words)}{_meant(value, words)}"
-    message = details["msg"].removeprefix("Value error, ")
+    message = without_user_info(details["msg"].removeprefix("Value error, "))
     return f"{_shown(value)}: {message[:1].lower()}{message[1:]}"
 
 
@@ -98,7 +99,7 @@ def _meant(value: object, words: Sequence[str]) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, (dict, list)):
         return "a mapping" if isinstance(value, dict) else "a list"
-    text = "null" if value is None else repr(value)
+    text = "null" if value is None else without_user_info(repr(value))
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
 
 

@@ -14,6 +14,9 @@ import aiohttp.payload
 
 from gym_core.http.client import HttpPool
 
+_MAX_COMPLAINT_CHARS = 2000
+"""Of a parser's message, which quotes what came. Whoever shows it masks it, and cuts it shorter."""
+
 
 class UpstreamTrouble(StrEnum):
     REFUSED = "refused"
@@ -138,6 +141,6 @@ def _named_errors(where: str) -> Iterator[None]:
     except aiohttp.ClientConnectorError as error:
         raise UpstreamError(UpstreamTrouble.REFUSED, f"{where}: {type(error).__name__}") from error
     except aiohttp.ClientResponseError as error:
-        raise UpstreamError(UpstreamTrouble.MALFORMED, f"{where}: {error.message[:200]}") from error
+        raise UpstreamError(UpstreamTrouble.MALFORMED, f"{where}: {error.message[:_MAX_COMPLAINT_CHARS]}") from error
     except (aiohttp.ClientError, OSError) as error:
         raise UpstreamError(UpstreamTrouble.DROPPED, f"{where}: {type(error).__name__}") from error

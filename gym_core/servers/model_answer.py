@@ -22,8 +22,12 @@ LEAK_MARKS = (b"{'type': 'text'", b"{'type': 'image", b"{'type': 'input_text'")
 """A content part printed by Python. JSON has no single quotes, so it is a chat template's doing, or quotes one."""
 
 
+MAX_ERROR_BYTES = 64 << 10
+"""Of an endpoint's complaint that are read."""
+
+
 class BrokenAnswer(Exception):
-    """What came is not a whole answer; asking again may help."""
+    """What came is not a whole answer; asking again may help. The message may quote it: mask it before it is shown."""
 
 
 _ABSENT = msgspec.Raw(b"")
@@ -135,7 +139,8 @@ class _Gathered:
 
     def add(self, chunk: _Chunk) -> None:
         if bytes(chunk.error) not in (b"", b"null"):
-            raise BrokenAnswer(f"error within the stream: {bytes(chunk.error)[:300].decode('utf-8', 'replace')}")
+            complaint = bytes(chunk.error)[:MAX_ERROR_BYTES].decode("utf-8", "replace")
+            raise BrokenAnswer(f"error within the stream: {complaint}")
         self.id = self.id or chunk.id
         self.usage = chunk.usage or self.usage
         if chunk.prompt_token_ids is not _ABSENT:
@@ -234,7 +239,7 @@ def _decode(data: bytes) -> _Chunk:
     try:
         return _CHUNK.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise BrokenAnswer(f"not a completion: {str(error)[:200]}") from error
+        raise BrokenAnswer(f"not a completion: {str(error)[:MAX_ERROR_BYTES]}") from error
 
 
 def _data_lines(raw: bytes) -> Iterator[bytes]:

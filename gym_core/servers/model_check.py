@@ -10,6 +10,7 @@ from base64 import b64encode
 import msgspec
 
 from gym_core.http.upstream import Upstream, UpstreamError
+from gym_core.servers.model_answer import MAX_ERROR_BYTES
 from gym_core.servers.model_config import EndpointSettings
 from gym_core.servers.model_rejections import wants_completion_tokens
 from gym_core.types.model_call import EndpointReport
@@ -83,7 +84,8 @@ class EndpointProbe:
         completion = _read_completion(content) if status == 200 else None
         message = ""
         if completion is None:
-            message = f"{self._settings.base_urls[0]}: HTTP {status}: {content[:300].decode('utf-8', 'replace')}"
+            shown = self._settings.masked(content[:MAX_ERROR_BYTES].decode("utf-8", "replace"))
+            message = f"{self._settings.base_urls[0]}: HTTP {status}: {shown[:300]}"
         elif not accepts_images:
             message = "the endpoint refuses images: this model cannot be run on visual tasks"
         leaks = bool(_LEAK.search(content)) and completion is not None
@@ -98,7 +100,7 @@ class EndpointProbe:
             answers=completion is not None,
             message=message,
             model=self._settings.model,
-            served_models=[name[:200] for name, _ in models[:50]],
+            served_models=[self._settings.masked(name)[:200] for name, _ in models[:50]],
             context_tokens=next((n for name, n in models if name == self._settings.model), None),
             gives_logprobs=bool(choice.logprobs and choice.logprobs.content),
             gives_token_ids=bool(choice.token_ids and completion and completion.prompt_token_ids),

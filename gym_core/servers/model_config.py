@@ -1,22 +1,32 @@
 """What every kind of model server can be told. Kinds add how their endpoint is named and what it is asked for."""
 
+import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gym_core.config.secrets import Secrets, redact_text
 from gym_core.servers.base import ServerConfig
 from gym_core.types.wire import JsonObject, Secret, Wire
 
 MODEL_ALIAS = "policy"
 """A neutral name: harnesses choose prompts by parts of a model's name."""
+_SCHEME = re.compile(r"(?:bearer|basic|token|api-?key|key)\s+", re.IGNORECASE)
+"""What may stand before the key in a header."""
 
 
 def _plain_http(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"not an http(s) URL: {url[:100]!r}")
+    # The value stays out of these messages: it may hold a password.
+    try:
+        parts = urlsplit(url)
+        has_good_port = parts.port != 0
+    except ValueError:
+        raise ValueError("not an http(s) URL") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or not has_good_port:
+        raise ValueError("not an http(s) URL")
     if parts.username or parts.password:
         raise ValueError("a URL holds no user name or password: give the key as the API key")
     return url.rstrip("/")
@@ -103,6 +113,16 @@ class EndpointSettings:
     """Whether an endpoint that refuses `wanted` is an error, rather than asked without."""
     streams: bool = True
     """Whether a session's calls are streamed from the endpoint, so that silence is noticed early."""
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        """All that an endpoint is told and could repeat: each header's value, and the key in it without its scheme."""
+        values = {value.strip() for value in self.headers.values()}
+        return frozenset((values | {_SCHEME.sub("", value, count=1) for value in values}) - {""})
+
+    def masked(self, text: str) -> str:
+        """Text of the endpoint without our secrets: for errors, logs, records and replies. Mask first, then cut."""
+        return redact_text(text, self.secrets)
 
 
 def bearer(key: Secret | None) -> dict[str, str]:

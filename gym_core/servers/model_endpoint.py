@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from gym_core.errors import FailureKind
 from gym_core.http.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamTrouble
-from gym_core.servers.model_answer import Answer, BrokenAnswer, read_object, read_stream
+from gym_core.servers.model_answer import MAX_ERROR_BYTES, Answer, BrokenAnswer, read_object, read_stream
 from gym_core.servers.model_clock import Clock
 from gym_core.servers.model_config import EndpointSettings, RetryConfig
 from gym_core.servers.model_prompt_ids import PromptMemory
@@ -29,7 +29,6 @@ from gym_core.servers.model_request import ShapedBody
 log = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES = 256 << 20
-MAX_ERROR_BYTES = 64 << 10
 MAX_ADAPTATIONS = 5
 """Times that one call is asked differently because the endpoint said how."""
 _OFF_LOOP_BYTES = 1 << 20
@@ -43,7 +42,7 @@ ResultT = TypeVar("ResultT")
 class EndpointFault(Exception):
     """One attempt failed by the endpoint's doing. `status` None means that no answer came.
 
-    The message names the endpoint: it is for the record, not for code in a sandbox.
+    The message names the endpoint: it is for the record, not for code in a sandbox. What it quotes is masked.
     """
 
     def __init__(self, message: str, *, status: int | None = None, retry_after: str | None = None) -> None:
@@ -179,9 +178,9 @@ class EndpointPool:
                     result = await consume(reply)
             except UpstreamError as error:
                 status = 504 if error.trouble is UpstreamTrouble.SILENT else None
-                raise EndpointFault(str(error), status=status) from error
+                raise EndpointFault(self.settings.masked(str(error))[:500], status=status) from error
             except BrokenAnswer as error:
-                raise EndpointFault(f"{endpoint.url}: {error}") from error
+                raise EndpointFault(f"{endpoint.url}: {self.settings.masked(str(error))[:300]}") from error
         progress.last_byte_at = None
         endpoint.refused |= question.without
         endpoint.accepted = endpoint.accepted or not endpoint.refused
@@ -189,19 +188,19 @@ class EndpointPool:
 
     def _refused(self, endpoint: Endpoint, question: "_Question", reply: UpstreamReply, text: str) -> None:
         """Always raises: how to ask again, or what the refusal means."""
-        status = reply.status
+        status, masked = reply.status, self.settings.masked
+        shown = masked(text)
         if status == 413:
-            raise context_exceeded(None, f"the endpoint takes no body of this size: {text}")
+            raise context_exceeded(None, f"the endpoint takes no body of this size: {shown}")
         if status not in (400, 422):
-            raise EndpointFault(
-                f"{endpoint.url}: HTTP {status}: {text[:300]}", status=status, retry_after=reply.retry_after
-            )
+            retry_after = masked(reply.retry_after) if reply.retry_after else None
+            raise EndpointFault(f"{endpoint.url}: HTTP {status}: {shown[:300]}", status=status, retry_after=retry_after)
         context = read_context_refusal(text)
         if context is not None:
             left = context.left_tokens
             if question.body.max_tokens is not None and (left is None or 0 < left < question.body.max_tokens):
                 raise _AskAgain(_Question(question.body.with_max_tokens(left), question.without))
-            raise context_exceeded(context.limit_tokens, text)
+            raise context_exceeded(context.limit_tokens, shown)
         if wants_completion_tokens(text) and endpoint.token_field is None:
             endpoint.token_field = "max_completion_tokens"
             raise _AskAgain(question)
@@ -210,7 +209,7 @@ class EndpointPool:
             endpoint.output_cap = cap
             raise _AskAgain(question)
         self._learn_unwanted(endpoint, question, text)
-        raise Refusal(status, "endpoint_refused", f"the model endpoint refused the request: {text[:500]}")
+        raise Refusal(status, "endpoint_refused", f"the model endpoint refused the request: {shown[:500]}")
 
     def _learn_unwanted(self, endpoint: Endpoint, question: "_Question", text: str) -> None:
         """Raises _AskAgain when the refusal may be about a field that we can do without."""

@@ -12,7 +12,8 @@ class OpenaiModelConfig(ModelServerConfig):
     openai_api_key: Secret | None = None
     """None for an endpoint that asks for none."""
     openai_model: str = Field(min_length=1)
-    openai_default_headers: dict[str, str] = {}
+    openai_default_headers: dict[str, Secret] = {}
+    """Secrets, since gateways take their keys in headers of their own."""
     max_http_attempts: int = Field(default=3, gt=0)
     """Of one call, when the endpoint fails."""
 
@@ -26,8 +27,9 @@ class OpenaiModel(ModelServer[OpenaiModelConfig]):
 
     def endpoint_settings(self) -> EndpointSettings:
         config = self.config
+        headers = {name: value.get_secret_value() for name, value in config.openai_default_headers.items()}
         return EndpointSettings(
             base_urls=(config.openai_base_url,),
             model=config.openai_model,
-            headers=config.openai_default_headers | bearer(config.openai_api_key),
+            headers=headers | bearer(config.openai_api_key),
         )

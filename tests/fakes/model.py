@@ -110,6 +110,8 @@ class ScriptedEndpoint:
     """Whether that 400 says which field it was."""
     gives_token_ids: bool = True
     needs_key: str | None = None
+    echoes: tuple[str, ...] = ()
+    """Request headers that every error repeats in its message, whole and as the word after the scheme."""
     port: int = 0
     url: str = ""
     requests: list[Seen] = field(default_factory=list)
@@ -163,12 +165,17 @@ class ScriptedEndpoint:
             self.broken_off += 1
             raise
 
+    def _echo(self, request: web.Request) -> str:
+        heard = [request.headers.get(name, "") for name in self.echoes]
+        return "".join(f"; got {value}, key {value.rpartition(' ')[2]}" for value in heard)
+
     async def _answer(self, request: web.Request, body: JsonObject, fault: Fault) -> web.StreamResponse:
-        refusal = await self._refusal(request, body, fault)
+        echo = self._echo(request)
+        refusal = await self._refusal(request, body, fault, echo)
         if refusal is not None:
             return refusal
         answer = self.rule(body["messages"])
-        completion = _Completion(self, body, answer if isinstance(answer, Says) else Says(answer), fault)
+        completion = _Completion(self, body, answer if isinstance(answer, Says) else Says(answer), fault, echo)
         if not body.get("stream"):
             return web.json_response(completion.as_object())
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -182,7 +189,9 @@ class ScriptedEndpoint:
                 await self._closing.wait()
         return response
 
-    async def _refusal(self, request: web.Request, body: JsonObject, fault: Fault) -> web.StreamResponse | None:
+    async def _refusal(
+        self, request: web.Request, body: JsonObject, fault: Fault, echo: str
+    ) -> web.StreamResponse | None:
         if self.needs_key and request.headers.get("Authorization") != f"Bearer {self.needs_key}":
             fault = Fault.UNAUTHORIZED
         if fault is Fault.HANG:
@@ -191,24 +200,24 @@ class ScriptedEndpoint:
             _abort(request)
         match fault:
             case Fault.RATE_LIMITED:
-                return _error(429, "rate limited", {"Retry-After": "1"})
+                return _error(429, f"rate limited{echo}", {"Retry-After": "1"})
             case Fault.SERVER_ERROR:
-                return _error(500, "engine died")
+                return _error(500, f"engine died{echo}")
             case Fault.BAD_REQUEST:
-                return _error(400, "cannot identify image file")
+                return _error(400, f"cannot identify image file{echo}")
             case Fault.UNAUTHORIZED:
-                return _error(401, "invalid api key")
+                return _error(401, f"invalid api key{echo}")
             case Fault.HTML | Fault.HANG | Fault.RESET:
-                return web.Response(text="<html>please log in</html>", content_type="text/html")
+                return web.Response(text=f"<html>please log in{echo}</html>", content_type="text/html")
             case Fault.HUGE_HEADER:
                 return web.Response(text="{}", headers={"X-Huge": "a" * 200_000})
         for name in sorted(self.refuses & body.keys()):
             return _error(
-                400, f"Unrecognized request argument supplied: {name}" if self.names_refused else "Bad Request"
+                400, (f"Unrecognized request argument supplied: {name}" if self.names_refused else "Bad Request") + echo
             )
-        return self._context_refusal(body)
+        return self._context_refusal(body, echo)
 
-    def _context_refusal(self, body: JsonObject) -> web.Response | None:
+    def _context_refusal(self, body: JsonObject, echo: str) -> web.Response | None:
         limit = self.context_tokens
         if limit is None:
             return None
@@ -223,7 +232,7 @@ class ScriptedEndpoint:
                 f"({prompt} in the messages, {asked} in the completion). "
                 "Please reduce the length of the messages or completion."
             )
-        return _error(400, f"This model's maximum context length is {limit} tokens. {text}")
+        return _error(400, f"This model's maximum context length is {limit} tokens. {text}{echo}")
 
 
 def count_tokens(messages: Sequence[JsonObject]) -> int:
@@ -237,6 +246,7 @@ class _Completion:
     body: JsonObject
     says: Says
     fault: Fault
+    echo: str
     is_half_sent: bool = False
 
     @property
@@ -302,7 +312,7 @@ class _Completion:
                     yield _event(self.chunk(delta, ids))[:40]
                     return
                 case Fault.ERROR_EVENT:
-                    yield _event({"error": {"message": "engine died", "code": 500}})
+                    yield _event({"error": {"message": f"engine died{self.echo}", "code": 500}})
                     yield b"data: [DONE]\n\n"
                     return
                 case Fault.GARBAGE:

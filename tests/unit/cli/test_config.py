@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -40,6 +41,43 @@ def test_show_as_json_has_values_and_origins(furnished: House, capsys: pytest.Ca
 def test_a_key_on_the_command_line_is_warned_about(furnished: House, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SHOW, "++policy_base_url=http://h/v1", "++policy_api_key=sk-on-the-line"]) == 0
     assert "warning: policy_api_key stands in the process list" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:hunter2@host/v1",
+        "http://user:hunter2/@host/v1",
+        "ftp://user:hunter2@host",
+        "user:hunter2@host/v1",
+        "http://hunter2@host/v1",
+        "http://user:hunter2@" + "host" * 50,
+    ],
+)
+@pytest.mark.parametrize("model_type", ["vllm_model", "openai_model"])
+def test_a_mistake_in_a_url_is_told_without_its_password(
+    tmp_path: Path, url: str, model_type: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    show = ["config", "show", "--model-type", model_type]
+    words = [f"++policy_base_url={url}", "++policy_api_key=k", "++policy_model_name=m"]
+    assert main([*show, *words]) == 2
+    captured = capsys.readouterr()
+    assert "base_url" in captured.err
+    assert "****@host" in captured.err
+    assert "hunter2" not in captured.err + captured.out
+
+
+def test_the_headers_of_a_gateway_are_shown_masked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    block = "++policy_model.model_servers.openai_model.openai_default_headers={X-Key: gw-jjqj}"
+    words = ["++policy_base_url=http://h/v1", "++policy_api_key=k", "++policy_model_name=m", block]
+    assert main(["config", "show", "--model-type", "openai_model", *words]) == 0
+    captured = capsys.readouterr()
+    assert "X-Key" in captured.out
+    assert "gw-jjqj" not in captured.out + captured.err
 
 
 def test_every_mistake_is_printed_and_nothing_else(furnished: House, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,15 @@ def test_encoded_forms_are_masked_in_text() -> None:
     assert redact_text(text, frozenset({secret})) == f'{MASK} "{MASK}" {MASK}'
 
 
+@pytest.mark.parametrize(
+    "written",
+    ['sk-a\\/b+\\"c\\"&d', 'sk-a/b+\\\\\\"c\\\\\\"&d', "sk-a%2Fb%2B%22c%22%26d", "sk-a/b+&quot;c&quot;&amp;d"],
+    ids=["JSON with its slashes escaped", "JSON in JSON", "a URL", "HTML"],
+)
+def test_what_endpoints_make_of_a_key_is_masked(written: str) -> None:
+    assert redact_text(f"bad key {written}", frozenset({'sk-a/b+"c"&d'})) == f"bad key {MASK}"
+
+
 SECRET = st.text(alphabet='abcdefghij"\\/é ', min_size=6, max_size=24).filter(lambda text: text.strip() == text)
 LEAF = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
 

@@ -66,6 +66,7 @@ class Block(Wire):
             {"url": "x", "limits": {"cpu": 8, "memory_mib": 1}},
             ("b.limits", "a mapping: too little memory for so many cores"),
         ),
+        ({"url": "x", "mode": "http://u:p@h/v1"}, ("b.mode", "'http://****@h/v1' is not one of fast, exact")),
         ({"url": "x", "urls": "ftp://y"}, ("b.urls", "'ftp://y': not a plain address")),
         ({"url": "x", "urls": ["http://y", "z"]}, ("b.urls.1", "'z': not a plain address")),
         ({"url": "x", "urls": 3}, ("b.urls", "3: should be a valid string or a valid list")),
