@@ -17,6 +17,10 @@ MAX_FILE_BYTES = 4 << 20
 """A configuration is written by hand; something larger is the wrong file."""
 
 
+MAX_NODES = 100_000
+"""Values of one file, those behind an alias counted each time: a few lines of aliases of aliases stand for billions."""
+
+
 @dataclass(frozen=True)
 class Document:
     """One configuration file as written: nothing included, nothing interpolated."""
@@ -62,8 +66,10 @@ def parse_document(text: str, source: str) -> Document:
         if node is None:
             return Document(source, {}, {})
         lines: dict[str, int] = {}
-        _walk(node, (), lines, ())
+        _Walk().walk(node, (), lines, ())
         values = loader.construct_document(node)
+    except RecursionError as cause:
+        raise ConfigError(f"config: {source}: {_TOO_DEEP}") from cause
     except yaml.YAMLError as cause:
         raise ConfigError(f"config: {source}: not valid YAML: {_one_line(cause)}") from cause
     except _Malformed as cause:
@@ -88,8 +94,10 @@ def parse_value(text: str) -> object:
         node = loader.get_single_node()
         is_plain = isinstance(node, yaml.ScalarNode) and node.value == stripped
         if node is not None and (is_plain or stripped[0] in "[{\"'"):
-            _walk(node, (), {}, ())
+            _Walk().walk(node, (), {}, ())
             return loader.construct_document(node)
+    except RecursionError as cause:
+        raise ValueError(_TOO_DEEP) from cause
     except (yaml.YAMLError, _Malformed) as cause:
         if stripped[0] in "[{\"'":
             raise ValueError("brackets or quotes that do not close") from cause
@@ -104,27 +112,42 @@ class _Malformed(Exception):
         self.line = node.start_mark.line + 1
 
 
-def _walk(node: yaml.Node, path: tuple[str, ...], lines: dict[str, int], parents: tuple[yaml.Node, ...]) -> None:
-    """Fill in `lines`; refuse what JSON cannot hold: repeated keys, keys that are not text, a node inside itself."""
-    if node in parents:
-        raise _Malformed("an alias stands inside its own anchor", node)
-    parents = (*parents, node)
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _walk(item, (*path, "[]"), {}, parents)
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: set[str] = set()
-    for key, value in node.value:
-        if key.tag == "tag:yaml.org,2002:merge":
-            continue
-        if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
-            raise _Malformed(f"the key {key.value!r} is not text; quote it", key)
-        if key.value in seen:
-            raise _Malformed(f"the key {'.'.join((*path, key.value))!r} is written twice", key)
-        seen.add(key.value)
-        lines[".".join((*path, key.value))] = key.start_mark.line + 1
-        _walk(value, (*path, key.value), lines, parents)
+_TOO_DEEP = "lists and mappings nested too deeply"
+
+
+class _Walk:
+    """One pass over a document before anything is made of it: where each key stands, and what JSON cannot hold."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def walk(
+        self, node: yaml.Node, path: tuple[str, ...], lines: dict[str, int], parents: tuple[yaml.Node, ...]
+    ) -> None:
+        """Fill in `lines`; refuse repeated keys, keys that are not text, a node inside itself, and too many nodes."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise _Malformed(f"more than {MAX_NODES:,} values, each counted as often as an alias repeats it", node)
+        if node in parents:
+            raise _Malformed("an alias stands inside its own anchor", node)
+        parents = (*parents, node)
+        if isinstance(node, yaml.SequenceNode):
+            for item in node.value:
+                self.walk(item, (*path, "[]"), {}, parents)
+        if not isinstance(node, yaml.MappingNode):
+            return
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                self.walk(value, path, {}, parents)
+                continue
+            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+                raise _Malformed(f"the key {key.value!r} is not text; quote it", key)
+            if key.value in seen:
+                raise _Malformed(f"the key {'.'.join((*path, key.value))!r} is written twice", key)
+            seen.add(key.value)
+            lines[".".join((*path, key.value))] = key.start_mark.line + 1
+            self.walk(value, (*path, key.value), lines, parents)
 
 
 def _one_line(cause: yaml.YAMLError) -> str:

@@ -5,6 +5,12 @@ from hypothesis import strategies as st
 from gym_core.config.documents import parse_document, parse_value
 from gym_core.errors import ConfigError
 
+BOMB = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'x'}]\n" for n in range(9))
+MERGE_BOMB = "".join(
+    f"a{n}: &a{n} {{{'<<: [' + ', '.join([f'*a{n - 1}'] * 9) + ']' if n else 'x: 1'}}}\n" for n in range(9)
+)
+"""Nine levels of nine aliases: a few lines that stand for some forty million values."""
+
 
 @pytest.mark.parametrize(
     ("text", "value"),
@@ -78,6 +84,9 @@ def test_lines_are_known_for_every_key() -> None:
         ("a: [\n", "not valid YAML"),
         ("a: !!python/object:os.system {}\n", "not valid YAML"),
         ("a: &x\n  b: *x\n", "x.yaml:1: an alias stands inside its own anchor"),
+        (BOMB, "values, each counted as often as an alias repeats it"),
+        (MERGE_BOMB, "values, each counted as often as an alias repeats it"),
+        ("a: " + "[" * 5000 + "]" * 5000, "x.yaml: lists and mappings nested too deeply"),
     ],
 )
 def test_a_malformed_file_is_named_with_its_line(text: str, message: str) -> None:
