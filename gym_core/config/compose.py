@@ -42,6 +42,8 @@ class Composed:
     """Dotted paths that some `${...}` of some file reads."""
     unresolved: dict[str, str] = field(default_factory=dict)
     """Dotted path to what is wrong: missing values and interpolations that lead nowhere; None stands in `values`."""
+    deleted: frozenset[str] = frozenset()
+    """Top-level blocks that a later layer set to null."""
 
     def origin_of(self, path: str) -> Origin | None:
         """Where a value, or the first value under a mapping, or else the nearest mapping above was written."""
@@ -83,6 +85,7 @@ def compose_config(config_paths: Sequence[str | Path], overrides: Sequence[str] 
         roots=roots,
         interpolated=frozenset(name for text in texts for name in _names_read(text)),
         unresolved=resolver.unresolved,
+        deleted=frozenset(name for name in merged.deleted if values.get(name, "") is None),
     )
 
 

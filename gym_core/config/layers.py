@@ -88,6 +88,8 @@ class Merged:
         self.values: JsonObject = {}
         self.origin: dict[str, Origin] = {}
         self.problems: list[str] = []
+        self.deleted: set[str] = set()
+        """Dotted paths of mappings that a later layer set to null."""
 
     def add_layer(self, layer: Layer) -> None:
         self._merge(self.values, layer.values, "", layer)
@@ -124,6 +126,8 @@ class Merged:
             elif isinstance(value, dict) and isinstance(into.get(key), dict):
                 continue  # an empty mapping adds nothing to a mapping
             else:
+                if value is None and isinstance(into.get(key), dict):
+                    self.deleted.add(path)
                 self._forget(path)
                 into[key] = value
                 self.origin[path] = Origin(layer.source, layer.lines.get(path))

@@ -75,6 +75,8 @@ class ConfigReading:
     def _read_top_level(self, name: str, value: object, asked_for: dict[str, str]) -> None:
         if name in (HEAD, SAMPLING) or name in LaunchOptions.model_fields or name in RunOptions.model_fields:
             return
+        if name in self.composed.deleted:
+            return
         if isinstance(value, dict) and any(word in TYPE_WORDS for word in value):
             self._read_instance(name, value)
         elif isinstance(value, dict) and (name in asked_for or _looks_like_sandbox(value, self._providers)):

@@ -131,6 +131,26 @@ def test_an_implementation_set_to_null_makes_room_for_another(furnished: House) 
     assert read_run_config(composed).servers["policy_model"].implementation == "other"
 
 
+def test_a_block_of_an_included_file_that_is_set_to_null_is_gone(furnished: House) -> None:
+    furnished.write(
+        "mine.yaml",
+        """
+        config_paths: [benchmarks/puzzles/config.yaml, model_servers/vllm_model/configs/vllm_model.yaml]
+        puzzles: null
+        mine:
+          environment_servers:
+            single_agent_turn_legacy:
+              resources_server: {type: resources_servers, name: grader}
+              agent_server: {type: agent_servers, name: player}
+        """,
+    )
+    words = ("++policy_base_url=http://h/v1", "++policy_api_key=k")
+    assert list(read_run_config(furnished.compose(*words, files=("mine.yaml",))).environments) == ["mine"]
+    assert list(read_run_config(furnished.puzzles("puzzles=null")).environments) == []
+    assert "no server 'player'" in problems(furnished, "++player=null")
+    assert "no such option" in problems(furnished, "++puzzle=null"), "a null that deletes nothing is a mistake"
+
+
 def test_no_problem_shows_a_secret(furnished: House) -> None:
     found = problems(
         furnished,
