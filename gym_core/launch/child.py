@@ -19,8 +19,9 @@ from gym_core.config.roots import ServerType, lookup_roots
 from gym_core.errors import ConfigError
 from gym_core.http.client import HttpPool
 from gym_core.launch.children import HEAD
+from gym_core.launch.listeners import BACKLOG, bind, external_urls
 from gym_core.launch.logs import log_to
-from gym_core.launch.plan import RUN_TOKEN_VARIABLE, bind, cut_slice, external_urls, head_slice
+from gym_core.launch.plan import RUN_TOKEN_VARIABLE, cut_slice, head_slice
 from gym_core.launch.state import default_state_dir
 from gym_core.servers.context import ServerContext, ServerSlice
 from gym_core.servers.plugins import server_class
@@ -28,7 +29,6 @@ from gym_core.servers.plugins import server_class
 GRACEFUL_SHUTDOWN_S = 5
 HARD_EXIT_S = 10
 """After SIGTERM, whatever still hangs."""
-BACKLOG = 2048
 
 
 def run_child(name: str, fds: Sequence[int], control: socket.socket | None) -> int:

@@ -24,8 +24,10 @@ from gym_core.http.auth import static_tokens
 from gym_core.http.client import HttpPool, ServiceClient
 from gym_core.http.sse import encode_event
 from gym_core.launch.children import ChildExit, Children
-from gym_core.launch.plan import EnvironmentEntry, HeadSlice, ServerEntry, identity_hash
-from gym_core.launch.runs import Run, RunSetting, with_sampling
+from gym_core.launch.identity import identity_hash
+from gym_core.launch.plan import EnvironmentEntry, HeadSlice, ServerEntry
+from gym_core.launch.run_tasks import with_sampling
+from gym_core.launch.runs import Run, RunSetting
 from gym_core.launch.supervisor import START_ERROR_FILE, StartError, Supervised, Supervisor
 from gym_core.types.flat_row import flat_from_record, task_from_flat
 from gym_core.types.rollout import Completed, RolloutKey, RolloutRecord, RunRequest

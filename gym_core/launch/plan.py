@@ -1,26 +1,21 @@
 """From a checked configuration to what is started: addresses, tokens, and for each server its own slice."""
 
 import contextlib
-import hashlib
 import os
-import socket
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import msgspec
-
 from gym_core.config.blocks import CheckedConfig
-from gym_core.config.roots import ServerType, dataset_path
-from gym_core.config.schema import EnvironmentConfig, ServerInstance, ServerRef
+from gym_core.config.roots import dataset_path
+from gym_core.config.schema import EnvironmentConfig
 from gym_core.config.secrets import MASK, redact, reveal
 from gym_core.errors import ConfigError
 from gym_core.http.auth import new_token
-from gym_core.sandbox.providers.local import LocalProvider
+from gym_core.launch.identity import environment_identity, needed_servers, references, with_toolkit
+from gym_core.launch.listeners import Listener, bind, listen
 from gym_core.sandbox.toolkit import toolkit_dir
 from gym_core.servers.agent import AgentServerConfig
-from gym_core.servers.base import ServerConfig
 from gym_core.servers.context import Peer, ServerSlice
 from gym_core.servers.resources import ResourcesServerConfig
 from gym_core.types.session import Sampling
@@ -28,9 +23,6 @@ from gym_core.types.wire import JsonObject, Secret, Wire
 
 RUN_TOKEN_VARIABLE = "GYM_RUN_TOKEN"
 USER_TOKEN_VARIABLE = "GYM_API_KEY"
-BACKLOG = 2048
-_ADDRESS_FIELDS = frozenset({"host", "port", "url", "base_url", "openai_base_url", "max_concurrent_requests"})
-"""Where a server is says nothing about what it computes: a run may be resumed against another address."""
 
 
 class ServerEntry(Wire):
@@ -83,14 +75,6 @@ class HeadSlice(Wire):
 
 
 @dataclass(frozen=True)
-class Listener:
-    """A bound, listening socket and the URL that leads to it. Held from before any process starts: no port races."""
-
-    socket: socket.socket
-    url: str
-
-
-@dataclass(frozen=True)
 class LaunchPlan:
     head: HeadSlice
     head_listener: Listener
@@ -107,7 +91,7 @@ def plan_launch(checked: CheckedConfig, *, state_dir: Path, argv: list[str]) -> 
     stays bound then."""
     needed = needed_servers(checked)
     with contextlib.ExitStack() as undo:
-        listeners = {name: _listen(checked, checked.run.servers[name], undo) for name in needed}
+        listeners = {name: listen(checked, checked.run.servers[name], undo) for name in needed}
         head_listener = bind(checked.run.head.host, checked.run.head.port, "head", undo)
         tokens = {name: new_token() for name in listeners}
         urls = {name: listener.url for name, listener in listeners.items()}
@@ -122,7 +106,7 @@ def cut_slice(
 ) -> ServerSlice:
     """What one server is given: its block, the servers its block refers to, the sandbox provider it lends from."""
     server, block = checked.run.servers[name], checked.blocks[name]
-    peers = {ref: Peer(url=urls[ref], token=tokens[ref]) for ref in set(_references(block.model_dump(mode="json")))}
+    peers = {ref: Peer(url=urls[ref], token=tokens[ref]) for ref in set(references(block.model_dump(mode="json")))}
     wanted = block.sandbox_provider if isinstance(block, ResourcesServerConfig) else None
     sandboxes = {wanted: with_toolkit(checked.run.sandboxes[wanted])} if wanted else {}
     user_token = os.environ.get(USER_TOKEN_VARIABLE)
@@ -192,133 +176,5 @@ def _environment(checked: CheckedConfig, environment: EnvironmentConfig) -> Envi
         agent_timeout_s=agent.timeout_s,
         max_concurrent_episodes=environment.max_concurrent_episodes,
         datasets=datasets,
-        identity=_identity(checked, environment),
+        identity=environment_identity(checked, environment),
     )
-
-
-def needed_servers(checked: CheckedConfig) -> list[str]:
-    """Names of the servers that some environment leads to; all of them when there is no environment."""
-    ends = [ref.name for e in checked.run.environments.values() for ref in (e.resources_server, e.agent_server)]
-    return _reached(checked, ends) if ends else sorted(checked.run.servers)
-
-
-def _identity(checked: CheckedConfig, environment: EnvironmentConfig) -> JsonObject:
-    """The blocks an environment leads to, defaults included, so that a changed default is a changed run."""
-    names = _reached(checked, [environment.resources_server.name, environment.agent_server.name])
-    blocks = {}
-    for name in names:
-        fields = checked.blocks[name].model_dump(mode="json")
-        kept = {key: value for key, value in fields.items() if key not in _ADDRESS_FIELDS and not _is_masked(value)}
-        blocks[name] = {"implementation": checked.run.servers[name].implementation, **kept}
-    providers = {
-        block.sandbox_provider
-        for name in names
-        if isinstance(block := checked.blocks[name], ResourcesServerConfig) and block.sandbox_provider
-    }
-    return {
-        "gym": version("visual-agent-gym"),
-        "sampling": checked.run.sampling.model_dump(exclude_none=True),
-        "servers": blocks,
-        "sandboxes": {name: _content_of(checked.run.sandboxes[name]) for name in sorted(providers)},
-    }
-
-
-def with_toolkit(sandbox: JsonObject) -> JsonObject:
-    """A sandbox block whose embedded provider knows the toolkit of this machine, unless it names one."""
-    local = sandbox.get(LocalProvider.name)
-    if LocalProvider.name not in sandbox or (local and local.get("toolkit")):
-        return sandbox
-    return {**sandbox, LocalProvider.name: {**(local or {}), "toolkit": str(toolkit_dir())}}
-
-
-def _content_of(sandbox: JsonObject) -> JsonObject:
-    """What runs inside: the provider, and for the embedded one the toolkit, whose folder is named by its content."""
-    providers: JsonObject = {}
-    for name, settings in with_toolkit(sandbox).items():
-        toolkit = settings.get("toolkit") if isinstance(settings, dict) else None
-        providers[name] = {"toolkit": Path(toolkit).name} if toolkit else {}
-    return providers
-
-
-def identity_hash(identity: JsonObject) -> str:
-    return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()
-
-
-def _is_masked(value: object) -> bool:
-    return isinstance(value, str) and value != "" and set(value) == {"*"}
-
-
-def _reached(checked: CheckedConfig, start: list[str]) -> list[str]:
-    found: dict[str, None] = {}
-    waiting = list(start)
-    while waiting:
-        name = waiting.pop()
-        if name not in found and name in checked.blocks:
-            found[name] = None
-            waiting += _references(checked.blocks[name].model_dump(mode="json"))
-    return sorted(found)
-
-
-def _references(value: object) -> Iterator[str]:
-    """Names in every `{type, name}` of a block."""
-    if isinstance(value, dict):
-        if value.keys() == {"type", "name"} and value["type"] in set(ServerType):
-            yield ServerRef.model_validate(value).name
-            return
-        for item in value.values():
-            yield from _references(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _references(item)
-
-
-def _listen(checked: CheckedConfig, server: ServerInstance, undo: contextlib.ExitStack) -> Listener:
-    block = checked.blocks[server.name]
-    launch = checked.run.launch
-    if not isinstance(block, ServerConfig):
-        raise ConfigError(f"config: {server.path}: its config class is not a ServerConfig")
-    host = block.host or launch.default_host
-    if server.type is ServerType.MODEL and launch.use_absolute_ip and block.host is None:
-        host = _own_address()
-    listener = bind(host, block.port or 0, server.path, undo)
-    return Listener(listener.socket, block.url) if block.url else listener
-
-
-def external_urls(checked: CheckedConfig) -> dict[str, str]:
-    """Where servers are that somebody else starts (containers). Raises ConfigError naming those that do not say."""
-    urls, problems = {}, []
-    for name in needed_servers(checked):
-        server = checked.run.servers[name]
-        block = checked.blocks[name]
-        if not isinstance(block, ServerConfig) or not (block.url or (block.host and block.port)):
-            problems.append(f"config: {server.path}: served alone, a server needs `url`, or `host` and `port`")
-        else:
-            urls[name] = block.url or f"http://{block.host}:{block.port}"
-    if problems:
-        raise ConfigError(problems)
-    return urls
-
-
-def bind(host: str, port: int, what: str, undo: contextlib.ExitStack) -> Listener:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    undo.callback(listener.close)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        raise ConfigError(f"{what}: cannot listen on {host}:{port}: {error.strerror}") from error
-    listener.listen(BACKLOG)
-    address, bound_port = listener.getsockname()
-    return Listener(listener, f"http://{address}:{bound_port}")
-
-
-def _own_address() -> str:
-    """The address by which other hosts reach this one: that of the default route. Sends nothing."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError as error:
-            raise ConfigError(
-                "use_absolute_ip: this machine has no route out; set the model server's `host`"
-            ) from error
-        return str(probe.getsockname()[0])

@@ -1,42 +1,34 @@
 """One evaluation inside the head server: tasks in, records and metrics out, progress to whoever watches."""
 
 import asyncio
-import hashlib
-import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gym_core.capture.images import AssetStore, image_urls, parse_reference
-from gym_core.datasets.prepared import assets_of, read_dataset
+from gym_core.capture.images import AssetStore
 from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
-from gym_core.errors import ConfigError, EpisodeError, ModelUnavailable, TransportError
-from gym_core.http.client import ServiceClient
-from gym_core.launch.plan import DatasetEntry, EnvironmentEntry, identity_hash
+from gym_core.errors import ConfigError, EpisodeError
+from gym_core.launch.identity import identity_hash
+from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
+from gym_core.launch.policy_check import check_policy
+from gym_core.launch.run_tasks import choose_dataset, file_sha256, has_images, load_tasks
 from gym_core.metrics import aggregate, estimate
 from gym_core.rollout.collect import Breakdown, Collector
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, write_json
 from gym_core.rollout.plan import plan_rollouts
 from gym_core.rollout.sink import FileBusy
 from gym_core.types.metrics import MetricsReport
-from gym_core.types.model_call import EndpointReport
 from gym_core.types.rollout import EpisodeResult, RunRequest
 from gym_core.types.run import RunOptions, RunProgress, RunResult, RunState
 from gym_core.types.session import Sampling
-from gym_core.types.task import Task
 from gym_core.types.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
 SNAPSHOT_EVERY_S = 0.5
-CHECK_PAUSES_S = (1.0, 4.0)
-"""An endpoint that is busy or starting gets a second and a third look."""
-CHECK_TIMEOUT_S = 150.0
-"""Of all looks together: a model that is being loaded may need its time."""
-MIN_LOOK_S = 10.0
 LOCK_WAIT_S = 20.0
 """A little longer than a gym takes to end, in whatever way."""
 LOCK_POLL_S = 0.2
@@ -169,7 +161,10 @@ class Run:
     async def _collect(self) -> None:
         environment = self.setting.environment
         dataset = choose_dataset(environment, self.options.split)
-        tasks = await asyncio.to_thread(self._load_tasks, dataset)
+        assets = AssetStore(self.files.assets)
+        tasks = await asyncio.to_thread(
+            load_tasks, dataset, assets, limit=self.options.limit, sampling=self.setting.sampling
+        )
         output = await self._opened_output(dataset)
         try:
             requests = plan_rollouts(
@@ -199,21 +194,6 @@ class Run:
             self._end(RunState.CANCELLED, "stopped after what was running; run the same command again to resume")
         else:
             self._end(RunState.DONE, "")
-
-    def _load_tasks(self, dataset: DatasetEntry) -> list[Task]:
-        """The run's tasks with their images in the run's assets folder, sampling defaults filled in."""
-        path = Path(dataset.path)
-        if not path.is_file():
-            raise ConfigError(f"dataset {dataset.name!r}: no file {path}; `gym eval prepare` makes it")
-        source, target = assets_of(path), AssetStore(self.files.assets)
-        tasks = []
-        for task in itertools.islice(_read_tasks(path, dataset.name), self.options.limit):
-            for url in image_urls(task.responses_create_params):
-                copy_asset(source, target, parse_reference(url))
-            tasks.append(with_sampling(task, self.setting.sampling))
-        if not tasks:
-            raise ConfigError(f"dataset {dataset.name!r}: {path} holds no task")
-        return tasks
 
     async def _opened_output(self, dataset: DatasetEntry) -> RunOutput:
         """A run that was killed a moment ago may still be ending; its lock goes with it."""
@@ -274,70 +254,3 @@ class EpisodePlayer:
 
     async def __call__(self, request: RunRequest, attempt: int) -> EpisodeResult:
         return await Episode(request, attempt, self.servers, self.storage, self.pending).run()
-
-
-async def check_policy(policy: ServiceClient, *, needs_images: bool) -> EndpointReport:
-    """One real completion before hours are spent. Raises ModelUnavailable when the endpoint cannot play."""
-    deadline = time.monotonic() + CHECK_TIMEOUT_S
-    for pause_s in (*CHECK_PAUSES_S, None):
-        try:
-            report = await policy.call("POST", "/v1/check", None, EndpointReport, timeout_s=deadline - time.monotonic())
-        except TransportError as error:
-            raise ModelUnavailable(f"policy endpoint: it could not be looked at: {error}") from error
-        if report.answers or pause_s is None or time.monotonic() + pause_s > deadline - MIN_LOOK_S:
-            break
-        await asyncio.sleep(pause_s)
-    if not report.answers or (needs_images and not report.accepts_images):
-        raise ModelUnavailable(f"policy endpoint: {report.message}")
-    if report.message:
-        log.warning("policy endpoint", extra={"reason": report.message})
-    return report
-
-
-def has_images(task: Task) -> bool:
-    return bool(image_urls(task.responses_create_params))
-
-
-def _read_tasks(path: Path, taskset: str) -> Iterator[Task]:
-    """Raises ConfigError for a row that is none: the data is the caller's."""
-    try:
-        yield from read_dataset(path, taskset=taskset)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-
-
-def choose_dataset(environment: EnvironmentEntry, split: str) -> DatasetEntry:
-    """The dataset of a split. Raises ConfigError naming what there is."""
-    found = [dataset for dataset in environment.datasets if dataset.type == split]
-    if len(found) != 1:
-        there = ", ".join(f"{d.name} ({d.type})" for d in environment.datasets) or "none"
-        what = f"environment {environment.name!r}: {len(found)} datasets of split {split!r}"
-        raise ConfigError(f"{what}; there are: {there}")
-    return found[0]
-
-
-def with_sampling(task: Task, sampling: Sampling) -> Task:
-    """The task with the run's sampling where its own row says nothing."""
-    body = task.responses_create_params
-    missing = {k: v for k, v in sampling.model_dump(exclude_none=True).items() if getattr(body, k) is None}
-    return task.model_copy(update={"responses_create_params": body.model_copy(update=missing)}) if missing else task
-
-
-def copy_asset(source: AssetStore, target: AssetStore, sha256: str) -> None:
-    """One image from a dataset's folder to a run's: linked where the file system can, so that it costs no bytes."""
-    path = target.path(sha256)
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        path.hardlink_to(source.path(sha256))
-    except FileNotFoundError:
-        what = f"dataset image {sha256} is missing from {source.folder}; prepare the dataset again"
-        raise ConfigError(what) from None
-    except OSError:
-        target.put(source.get(sha256))
-
-
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,78 @@
+"""The tasks of a run: from a prepared dataset into the run's own files."""
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+from gym_core.capture.images import AssetStore, image_urls, parse_reference
+from gym_core.datasets.prepared import assets_of, read_dataset
+from gym_core.errors import ConfigError
+from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
+from gym_core.types.session import Sampling
+from gym_core.types.task import Task
+
+
+def choose_dataset(environment: EnvironmentEntry, split: str) -> DatasetEntry:
+    """The dataset of a split. Raises ConfigError naming what there is."""
+    found = [dataset for dataset in environment.datasets if dataset.type == split]
+    if len(found) != 1:
+        there = ", ".join(f"{d.name} ({d.type})" for d in environment.datasets) or "none"
+        what = f"environment {environment.name!r}: {len(found)} datasets of split {split!r}"
+        raise ConfigError(f"{what}; there are: {there}")
+    return found[0]
+
+
+def load_tasks(dataset: DatasetEntry, assets: AssetStore, *, limit: int | None, sampling: Sampling) -> list[Task]:
+    """A dataset's tasks, their images in the run's assets folder, sampling defaults filled in. Raises ConfigError."""
+    path = Path(dataset.path)
+    if not path.is_file():
+        raise ConfigError(f"dataset {dataset.name!r}: no file {path}; `gym eval prepare` makes it")
+    source = assets_of(path)
+    tasks = []
+    for task in itertools.islice(_read_tasks(path, dataset.name), limit):
+        for url in image_urls(task.responses_create_params):
+            copy_asset(source, assets, parse_reference(url))
+        tasks.append(with_sampling(task, sampling))
+    if not tasks:
+        raise ConfigError(f"dataset {dataset.name!r}: {path} holds no task")
+    return tasks
+
+
+def _read_tasks(path: Path, taskset: str) -> Iterator[Task]:
+    """Raises ConfigError for a row that is none: the data is the caller's."""
+    try:
+        yield from read_dataset(path, taskset=taskset)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def has_images(task: Task) -> bool:
+    return bool(image_urls(task.responses_create_params))
+
+
+def with_sampling(task: Task, sampling: Sampling) -> Task:
+    """The task with the run's sampling where its own row says nothing."""
+    body = task.responses_create_params
+    missing = {k: v for k, v in sampling.model_dump(exclude_none=True).items() if getattr(body, k) is None}
+    return task.model_copy(update={"responses_create_params": body.model_copy(update=missing)}) if missing else task
+
+
+def copy_asset(source: AssetStore, target: AssetStore, sha256: str) -> None:
+    """One image from a dataset's folder to a run's: linked where the file system can, so that it costs no bytes."""
+    path = target.path(sha256)
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.hardlink_to(source.path(sha256))
+    except FileNotFoundError:
+        what = f"dataset image {sha256} is missing from {source.folder}; prepare the dataset again"
+        raise ConfigError(what) from None
+    except OSError:
+        target.put(source.get(sha256))
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
