@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from gym_core.types.metrics import Coverage, Estimate, MetricsReport, Spread
 from gym_core.types.rollout import RolloutRecord
 
+MATCHER = "matcher"
+"""What a row gives as its `judge_model` when the rule-based matcher was the judge; null says so too."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -20,6 +23,7 @@ class Outcome:
     subtype: str
     failure: str | None
     agrees_with_matcher: bool | None
+    """Of a verdict that somebody else gave."""
     tool_calls: Mapping[str, int]
     tokens: Mapping[str, int]
     seconds: Mapping[str, float]
@@ -29,7 +33,6 @@ def outcome_of(record: RolloutRecord) -> Outcome:
     data, evidence, details = record.task.task_data, record.evidence, record.verification.details
     capture = evidence.capture
     reward = record.verification.reward
-    matched = details.get("matcher_equal")
     failure = record.verification.failure
     tokens = (
         {"input": evidence.response.usage.input_tokens, "output": evidence.response.usage.output_tokens}
@@ -43,11 +46,19 @@ def outcome_of(record: RolloutRecord) -> Outcome:
         category=str(data.get("category") or ""),
         subtype=str(data.get("l2_category") or ""),
         failure=failure.kind.value if failure else None,
-        agrees_with_matcher=None if reward is None or not isinstance(matched, bool) else matched == (reward == 1.0),
+        agrees_with_matcher=_agrees_with_matcher(reward, details),
         tool_calls=evidence.agent.tool_calls,
         tokens={**tokens, "images": len(capture.images) if capture else 0},
         seconds=evidence.timing.model_dump(),
     )
+
+
+def _agrees_with_matcher(reward: float | None, details: Mapping[str, object]) -> bool | None:
+    """None where the two cannot differ: nothing was measured, nobody judged, or the matcher itself was the judge."""
+    matched = details.get("matcher_equal")
+    if reward is None or not isinstance(matched, bool) or details.get("judge_model") in (None, MATCHER):
+        return None
+    return matched == (reward == 1.0)
 
 
 def aggregate(outcomes: Sequence[Outcome], *, environment: str, expected: int) -> MetricsReport:

@@ -45,7 +45,7 @@ def _metrics_lines(report: MetricsReport) -> list[str]:
     ]
     if report.matcher_agreement is not None:
         lines.append(
-            f"  matcher      agrees with the verdict on {report.matcher_agreement:.1%} of the measured rollouts"
+            f"  matcher      agrees with the judge on {report.matcher_agreement:.1%} of the rollouts that it graded"
         )
     others = {name: value for name, value in report.key_metrics.items() if name != "mean/reward"}
     lines += _section("metrics", [(name, f"{value:.4f}") for name, value in sorted(others.items())])

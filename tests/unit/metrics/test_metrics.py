@@ -8,6 +8,7 @@ import pytest
 
 from gym_core.metrics import aggregate, estimate, outcome_of, pass_at_k, t_quantile_975
 from gym_core.rollout.plan import plan_rollouts
+from gym_core.types.verification import Verification
 from tests.fakes.rollouts import make_record, make_task
 
 
@@ -76,3 +77,24 @@ def test_avg_at_k_takes_the_passes_by_repeat_whatever_order_they_ended_in() -> N
     outcomes = [outcome_of(make_record(r, reward=rewards[r.key.repeat])) for r in reversed(requests)]
     metrics = aggregate(outcomes, environment="e", expected=4).key_metrics
     assert (metrics["avg@2"], metrics["avg@2/std"], metrics["pass@2"]) == (0.5, 0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("details", "agreement"),
+    [
+        ([{"matcher_equal": True, "judge_model": "j"}, {"matcher_equal": False, "judge_model": "j"}], 0.5),
+        ([{"matcher_equal": True, "judge_model": None}, {"matcher_equal": False, "judge_model": None}], None),
+        ([{"matcher_equal": False, "judge_model": "j"}, {"matcher_equal": False, "judge_model": None}], 0.0),
+        ([{}, {}], None),
+    ],
+    ids=["another judge", "the matcher itself", "one had no answer to judge", "no matcher"],
+)
+def test_the_matcher_is_compared_with_verdicts_of_others_alone(
+    details: list[dict[str, object]], agreement: float | None
+) -> None:
+    requests = plan_rollouts([make_task(0), make_task(1)], repeats=1, environment="e")
+    records = [
+        make_record(request).model_copy(update={"verification": Verification(reward=1.0, details=found)})
+        for request, found in zip(requests, details, strict=True)
+    ]
+    assert aggregate([outcome_of(r) for r in records], environment="e", expected=2).matcher_agreement == agreement
