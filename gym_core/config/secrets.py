@@ -22,6 +22,9 @@ MASK = "****"
 SHORTEST_INSIDE = 4
 """A shorter secret is masked only where it is the whole value: "x" stands inside nearly every word."""
 
+SHORTEST_KEY = 8
+"""Shorter text is no key that somebody gave out."""
+
 Secrets = frozenset[str]
 
 
@@ -54,13 +57,16 @@ def reveal(block: BaseModel) -> JsonObject:
 
 
 def literal_secret_warnings(values: JsonObject, origin: Mapping[str, Origin], secrets: Secrets) -> list[str]:
-    """A line for each secret that was typed on the command line, where other users of the machine can read it."""
+    """A line for each secret that was typed on the command line, where other users of the machine can read it.
+
+    What stands in for a key where none is needed ("EMPTY", "none") is too short to be one.
+    """
     typed: dict[str, str] = {}
     for path in sorted((path for path, where in origin.items() if where.source == COMMAND_LINE), key=len):
         value: object = values
         for name in path.split("."):
             value = value.get(name) if isinstance(value, dict) else None
-        if value is not None and not isinstance(value, (dict, list)) and str(value) in secrets:
+        if isinstance(value, (str, int, float)) and str(value) in secrets and len(str(value)) >= SHORTEST_KEY:
             typed.setdefault(str(value), path)  # the shortest path: the others read it by ${...}
     return [
         f"warning: {path} stands in the process list while this runs; write it into env.yaml, or pass it as "

@@ -103,6 +103,13 @@ def test_a_literal_key_on_the_command_line_works_but_is_warned_about_once(house:
     assert "sk-" not in first + second
 
 
+@pytest.mark.parametrize("word", ["EMPTY", "none", "dummy", "1234567"])
+def test_what_stands_in_for_a_key_is_not_warned_about(house: House, word: str) -> None:
+    house.furnish()
+    composed = house.puzzles(f"policy_api_key={word}")
+    assert literal_secret_warnings(composed.values, composed.origin, frozenset({word})) == []
+
+
 def test_a_key_that_came_from_the_environment_is_not_warned_about(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
