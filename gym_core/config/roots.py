@@ -1,6 +1,7 @@
 """Where things lie: the folders of each server type, and the roots under which relative names are looked up."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,9 @@ from gym_core.errors import ConfigError
 INSTALL_DIR = Path(__file__).resolve().parents[2]
 EXTRA_ROOTS_VARIABLE = "GYM_EXTRA_ROOTS"
 """More roots, separated as in PATH."""
+
+DESCRIPTION_CHARACTERS = 120
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
 class ServerType(StrEnum):
@@ -110,13 +114,26 @@ def list_models(roots: Roots) -> list[str]:
 
 
 def description_of(folder: str, roots: Roots) -> str:
-    """What a folder is for, in one line: the first line of prose in its README, else ""."""
+    """What a folder is for, in one line: the first sentence of its README's prose, else ""."""
     readme = roots.find(f"{folder}/README.md")
     if readme is None:
         return ""
-    lines = readme.read_text(encoding="utf-8", errors="replace").splitlines()
-    prose = (line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("#", "<", "!", "[")))
-    return next(prose, "")
+    paragraph: list[str] = []
+    for line in readme.read_text(encoding="utf-8", errors="replace").splitlines():
+        is_prose = bool(line.strip()) and not line.lstrip().startswith(("#", "<", "!", "["))
+        if is_prose:
+            paragraph.append(line.strip())
+        elif paragraph:
+            break
+    return _first_sentence(" ".join(paragraph))
+
+
+def _first_sentence(text: str) -> str:
+    """Cut at a word, with "...", where it is long."""
+    sentence = _SENTENCE_END.split(text, maxsplit=1)[0]
+    if len(sentence) <= DESCRIPTION_CHARACTERS:
+        return sentence
+    return sentence[:DESCRIPTION_CHARACTERS].rpartition(" ")[0].rstrip(" ,;:") + " ..."
 
 
 def dataset_path(jsonl_fpath: str, prepare_script: str | None, roots: Roots) -> Path:

@@ -58,9 +58,15 @@ def test_lists_show_what_has_a_config(house: House) -> None:
     assert found == [["puzzles"], ["grader"], [], ["vllm_model"]]
 
 
-def test_a_description_is_the_first_line_of_prose(house: House) -> None:
-    house.write("benchmarks/a/README.md", "# A\n\n![badge](x)\n\nPuzzles with exact answers.\nMore.\n")
-    assert description_of("benchmarks/a", house.roots) == "Puzzles with exact answers."
+def test_a_description_is_the_first_sentence_of_prose(house: House) -> None:
+    for text, shown in (
+        ("# A\n\n![badge](x)\n\nPuzzles with exact answers.\nMore.\n", "Puzzles with exact answers."),
+        ("# A\n\nPuzzles with\nexact answers (e.g. `v1.2`). More.\n", "Puzzles with exact answers (e.g. `v1.2`)."),
+        ("# A\n\nNo full stop\n\nAnother paragraph.\n", "No full stop"),
+        ("# A\n\n" + "many words, " * 20 + "\n", "many words, " * 9 + "many words ..."),
+    ):
+        house.write("benchmarks/a/README.md", text)
+        assert description_of("benchmarks/a", house.roots) == shown
     assert description_of("benchmarks/b", house.roots) == ""
 
 
