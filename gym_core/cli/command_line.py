@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 from gym_core.cli.selection import add_run_flags, add_selectors
-from gym_core.cli.terminal import printable, tell
+from gym_core.cli.terminal import printable, say, tell
 from gym_core.errors import ConfigError, EpisodeError
 
 FAILED, USAGE = 1, 2
@@ -57,6 +57,7 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_eval(commands)
     _add_env(commands)
@@ -65,6 +66,14 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     _add_list(commands)
     _add_sandbox(commands, is_wanted=list(words[:1]) == ["sandbox"])
     return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        say(f"gym {version('visual-agent-gym')}")
+        parser.exit()
 
 
 def _add_eval(commands: "_SubParsers[argparse.ArgumentParser]") -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from gym_core.cli.terminal import duration, printable, tell
+from gym_core.cli.terminal import counted, duration, printable, tell
 from gym_core.types.run import RunProgress, RunState
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ def make_display(stream: TextIO) -> Display:
 
 def progress_line(progress: RunProgress) -> str:
     """The state of a run in one line."""
+    if progress.state is RunState.STARTING and not progress.total:
+        return printable(f"starting; {progress.message}" if progress.message else "starting")
     done = f"{progress.done}/{progress.total} done"
     if progress.resumed:
         done += f" ({progress.resumed} before)"
     parts = [done, f"{progress.running} running", f"{progress.masked} masked"]
     if progress.retries:
-        parts.append(f"{progress.retries} retries")
+        parts.append(counted(progress.retries, "retry"))
     parts.append(f"reward {reward_text(progress)}")
     if progress.rollouts_per_s > 0:
         parts.append(rate_text(progress.rollouts_per_s))
@@ -136,7 +138,9 @@ def panel(progress: RunProgress) -> "RenderableType":
     left = duration(progress.remaining_s) if progress.remaining_s is not None else "unknown"
     rate = rate_text(progress.rollouts_per_s) if progress.rollouts_per_s > 0 else "none yet"
     figures.add_row("state", f"{progress.state}", "done", f"{progress.done}/{progress.total}{resumed}")
-    figures.add_row("running", f"{progress.running}", "masked", f"{progress.masked}, {progress.retries} retries")
+    figures.add_row(
+        "running", f"{progress.running}", "masked", f"{progress.masked}, {counted(progress.retries, 'retry')}"
+    )
     figures.add_row("rate", rate, "left", f"{left}, {duration(progress.elapsed_s)} so far")
     figures.add_row("reward", reward_text(progress), "failures", failures_text(progress.failures) or "none")
     bar = Table.grid()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gym_core.cli.prepare_script import PrepareScript
 from gym_core.cli.selection import Selection
 from gym_core.cli.stamps import changes, write_stamp
-from gym_core.cli.terminal import duration, printable, say, tell
+from gym_core.cli.terminal import counted, duration, printable, say, tell
 from gym_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def prepare_dataset(selected: "SelectedDataset") -> None:
     if written != selected.path or not selected.path.is_file():
         raise ConfigError(f"prepare: {name}: its script wrote {written!s}, not {selected.path}")
     write_stamp(selected)
-    rows = _count_lines(selected.path)
-    tell(f"prepare: {name}: {rows} tasks in {duration(time.monotonic() - start)}")
+    tasks = counted(_count_lines(selected.path), "task")
+    tell(f"prepare: {name}: {tasks} in {duration(time.monotonic() - start)}")
 
 
 def tell_warnings(selected: "SelectedDataset") -> None:

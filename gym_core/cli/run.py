@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gym_core.cli.selection import Selection
-from gym_core.cli.terminal import say, tell
+from gym_core.cli.terminal import counted, say, tell
 
 if TYPE_CHECKING:
     from gym_core.cli.evaluate import Evaluation
@@ -48,5 +48,6 @@ def _run(evaluation: "Evaluation", warmup: "Warmup") -> int:
     code = exit_code(result, evaluation.options)
     if code == 1 and result.progress.state is RunState.DONE:
         limit = f"more than max_masked_fraction={evaluation.options.max_masked_fraction:g} of them"
-        tell(f"gym: {result.progress.masked} of {result.progress.total} rollouts are masked, {limit}")
+        masked, total = result.progress.masked, counted(result.progress.total, "rollout")
+        tell(f"gym: {masked} of {total} {'is' if masked == 1 else 'are'} masked, {limit}")
     return code

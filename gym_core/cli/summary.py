@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from gym_core.cli.terminal import duration, printable, table
+from gym_core.cli.terminal import counted, duration, printable, table
 from gym_core.types.metrics import Estimate, MetricsReport, Spread
 from gym_core.types.run import RunResult, RunState
 
@@ -21,7 +21,9 @@ def summary_lines(result: RunResult) -> list[str]:
     written = {name: path for name, path in result.files.items() if Path(path).exists()}
     lines += _section("files", [(name, written[name]) for name in _files_in_order(written)])
     if progress.done < progress.total and progress.state is not RunState.DONE:
-        lines.append(f"{progress.total - progress.done} rollouts are still to do: the same command goes on from here")
+        left = progress.total - progress.done
+        are = "is" if left == 1 else "are"
+        lines.append(f"{counted(left, 'rollout')} {are} still to do: the same command goes on from here")
     return lines
 
 
@@ -36,12 +38,13 @@ def estimate_text(estimate: Estimate) -> str:
 
 def _metrics_lines(report: MetricsReport) -> list[str]:
     coverage = report.coverage
+    throughout = f"{counted(coverage.fully_masked_tasks, 'task')} masked throughout"
     lines = [
         f"{printable(report.environment)}",
         f"  mean/reward  {estimate_text(report.reward)}  (95 % interval, clustered by task; "
-        f"{report.reward.tasks} tasks, {report.reward.rollouts} rollouts)",
+        f"{counted(report.reward.tasks, 'task')}, {counted(report.reward.rollouts, 'rollout')})",
         f"  coverage     {coverage.finished} of {coverage.expected} finished: {coverage.measured} measured, "
-        f"{coverage.masked} masked; {coverage.missing} missing, {coverage.fully_masked_tasks} tasks masked throughout",
+        f"{coverage.masked} masked; {coverage.missing} missing, {throughout}",
     ]
     if report.matcher_agreement is not None:
         lines.append(
@@ -68,7 +71,7 @@ def _section(title: str, rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _estimates(estimates: Mapping[str, Estimate]) -> list[tuple[str, ...]]:
-    return [(name, estimate_text(item), f"{item.tasks} tasks") for name, item in sorted(estimates.items())]
+    return [(name, estimate_text(item), counted(item.tasks, "task")) for name, item in sorted(estimates.items())]
 
 
 def _failures(report: MetricsReport) -> list[tuple[str, ...]]:

@@ -31,6 +31,13 @@ def table(rows: list[tuple[str, ...]], *, indent: str = "  ") -> list[str]:
     return [(indent + line).rstrip() for line in lines]
 
 
+def counted(count: int, noun: str) -> str:
+    """ "1 retry", "2 retries", "3 tasks"."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
+
+
 def duration(seconds: float) -> str:
     """Seconds for people: "12 s", "3 min 20 s", "2 h 05 min"."""
     whole = round(seconds)

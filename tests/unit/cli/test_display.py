@@ -13,7 +13,11 @@ BASE = RunProgress(run_id="run-1", state=RunState.RUNNING, total=388)
     [
         (
             RunProgress(run_id="r", state=RunState.STARTING),
-            "starting: 0/0 done, 0 running, 0 masked, reward not measured yet",
+            "starting",
+        ),
+        (
+            RunProgress(run_id="r", state=RunState.STARTING, message="waiting, x.jsonl is in use"),
+            "starting; waiting, x.jsonl is in use",
         ),
         (
             BASE.model_copy(
@@ -39,8 +43,8 @@ BASE = RunProgress(run_id="run-1", state=RunState.RUNNING, total=388)
             "failed: 0/388 done, 0 running, 0 masked, reward 1.000; no[31m file",
         ),
         (
-            BASE.model_copy(update={"state": RunState.DRAINING, "rollouts_per_s": 0.001, "remaining_s": 5.0}),
-            "draining: 0/388 done, 0 running, 0 masked, reward not measured yet, 3.6/h",
+            BASE.model_copy(update={"state": RunState.DRAINING, "retries": 1, "rollouts_per_s": 0.001}),
+            "draining: 0/388 done, 0 running, 0 masked, 1 retry, reward not measured yet, 3.6/h",
         ),
     ],
 )
@@ -52,7 +56,7 @@ def test_plain_lines_come_at_changes_of_state_and_otherwise_every_ten_seconds() 
     lines: list[str] = []
     now = [0.0]
     display = PlainDisplay(lines.append, lambda: now[0])
-    for at, update in [
+    updates: list[tuple[float, dict[str, object]]] = [
         (0.0, {"done": 0}),
         (1.0, {"done": 1}),  # too soon
         (9.9, {"done": 2}),  # too soon
@@ -62,7 +66,8 @@ def test_plain_lines_come_at_changes_of_state_and_otherwise_every_ten_seconds() 
         (26.5, {"done": 3, "state": RunState.DRAINING}),
         (27.0, {"done": 4, "state": RunState.DRAINING}),  # too soon
         (27.5, {"done": 4, "state": RunState.CANCELLED}),
-    ]:
+    ]
+    for at, update in updates:
         now[0] = at
         display.update(BASE.model_copy(update=update))
     assert [line.partition(" done")[0] for line in lines] == [

@@ -3,6 +3,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,11 @@ def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -
     text = capsys.readouterr().out
     assert "example:" in text
     assert f"gym {command}".strip() in text.partition("example:")[2]
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"gym {version('visual-agent-gym')}\n"
 
 
 def test_every_handler_exists() -> None:

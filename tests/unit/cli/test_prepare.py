@@ -39,7 +39,7 @@ def test_preparing_needs_no_policy_and_prints_the_file(rows: Path, capsys: pytes
     assert main([*PREPARE, datasets()]) == 0
     captured = capsys.readouterr()
     assert captured.out.strip() == str(rows)
-    assert "1 tasks" in captured.err
+    assert "1 task in" in captured.err
 
 
 def test_what_is_prepared_is_left_until_its_arguments_its_script_or_the_user_say_otherwise(

@@ -33,9 +33,9 @@ def test_the_summary_has_the_number_the_failures_and_the_files(tmp_path: Path) -
     text = "\n".join(lines)
     assert lines[0] == "done after 3 min 20 s"
     assert "mean/reward  0.6250  [0.4800, 0.7700]  (95 % interval, clustered by task; 24 tasks, 48 rollouts)" in text
-    assert "47 of 48 finished: 45 measured, 2 masked; 1 missing, 1 tasks masked throughout" in text
+    assert "47 of 48 finished: 45 measured, 2 masked; 1 missing, 1 task masked throughout" in text
     assert "  pass@2  0.7500" in text
-    assert "  Fine-grained  0.5000        1 tasks" in text
+    assert "  Fine-grained  0.5000        1 task" in text
     assert "B[1m" in text
     assert "  agent_timeout  3  3 scored 0, 0 masked" in text
     assert "  judge_failed   2  masked" in text
@@ -48,4 +48,7 @@ def test_the_summary_has_the_number_the_failures_and_the_files(tmp_path: Path) -
 def test_a_stopped_run_says_how_to_go_on() -> None:
     progress = RunProgress(run_id="r", state=RunState.CANCELLED, total=10, done=4, message="as asked")
     lines = summary_lines(RunResult(progress=progress))
+    assert summary_lines(RunResult(progress=progress.model_copy(update={"done": 9})))[-1].startswith(
+        "1 rollout is still"
+    )
     assert lines == ["cancelled after 0 s: as asked", "6 rollouts are still to do: the same command goes on from here"]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_core.cli.terminal import duration, printable, table
+from gym_core.cli.terminal import counted, duration, printable, table
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,10 @@ def test_tables_are_aligned() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
 def test_durations_are_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_nouns_follow_their_number() -> None:
+    assert [counted(count, noun) for noun in ("task", "retry") for count in (0, 1, 2)] == [
+        *("0 tasks", "1 task", "2 tasks"),
+        *("0 retries", "1 retry", "2 retries"),
+    ]
