@@ -34,7 +34,7 @@ PRELOADED = (
     "gym_core.launch.head",
     "gym_core.servers.resources",
     "gym_core.servers.agent",
-    "gym_core.servers.model",
+    "gym_core.servers.model.server",
 )
 GRACE_S = 12.0
 """Between SIGTERM and SIGKILL of the children of a gym that ended."""

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from gym_core.servers.model import ModelServer
-from gym_core.servers.model_config import EndpointSettings, EndpointUrl, ModelServerConfig, RetryConfig, bearer
+from gym_core.servers.model.config import EndpointSettings, EndpointUrl, ModelServerConfig, RetryConfig, bearer
+from gym_core.servers.model.server import ModelServer
 from gym_core.types.wire import Secret
 
 

@@ -6,8 +6,8 @@ session's key, reaches it only through the proxy.
 
 from fastapi import FastAPI
 
-from gym_core.servers.model import ModelServer
-from gym_core.servers.model_config import EndpointSettings, ModelServerConfig, bearer
+from gym_core.servers.model.config import EndpointSettings, ModelServerConfig, bearer
+from gym_core.servers.model.server import ModelServer
 from model_servers.scripted_model.endpoint import MODEL_NAME, make_endpoint
 
 ENDPOINT_PATH = "/scripted_endpoint"

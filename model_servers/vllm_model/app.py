@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gym_core.servers.model import ModelServer
-from gym_core.servers.model_config import EndpointSettings, EndpointUrl, ModelServerConfig, bearer
+from gym_core.servers.model.config import EndpointSettings, EndpointUrl, ModelServerConfig, bearer
+from gym_core.servers.model.server import ModelServer
 from gym_core.types.wire import JsonObject, Secret
 
 TOKEN_FIELDS: JsonObject = {"logprobs": True, "return_token_ids": True}

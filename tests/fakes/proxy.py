@@ -12,8 +12,8 @@ import httpx
 from gym_core.capture.recorder import capture_path, read_calls
 from gym_core.http.client import HttpPool
 from gym_core.servers.context import ServerContext, ServerSlice
-from gym_core.servers.model import ModelServer
-from gym_core.servers.model_config import ModelServerConfig
+from gym_core.servers.model.config import ModelServerConfig
+from gym_core.servers.model.server import ModelServer
 from gym_core.types.model_call import ModelCall
 from gym_core.types.session import CaptureSummary
 from gym_core.types.wire import JsonObject

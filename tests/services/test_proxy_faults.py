@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from gym_core.errors import FailureKind
-from gym_core.servers.model_answer import Answer
+from gym_core.servers.model.answer import Answer
 from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
 from tests.fakes.model import Calls, Fault, Says, ScriptedEndpoint

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym_core.servers.model_answer import BrokenAnswer, as_events, as_object, read_object, read_stream
-from gym_core.servers.model_prompt_ids import PromptMemory
+from gym_core.servers.model.answer import BrokenAnswer, as_events, as_object, read_object, read_stream
+from gym_core.servers.model.prompt_ids import PromptMemory
 from gym_core.types.wire import JsonObject
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gym_core.servers.model_answer import Answer
-from gym_core.servers.model_dialect import chat_body, responses_reply
-from gym_core.servers.model_messages import IssuedCall
+from gym_core.servers.model.answer import Answer
+from gym_core.servers.model.dialect import chat_body, responses_reply
+from gym_core.servers.model.messages import IssuedCall
 from gym_core.types.responses import FunctionCall, OutputMessage, ReasoningItem, ResponsesBody
 from gym_core.types.wire import JsonObject
 

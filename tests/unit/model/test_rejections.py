@@ -2,7 +2,7 @@
 
 import pytest
 
-from gym_core.servers.model_rejections import (
+from gym_core.servers.model.rejections import (
     ContextFull,
     named_fields,
     read_context_refusal,

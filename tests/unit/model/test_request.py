@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from gym_core.servers.model_messages import MessageMemory, only_hash, read_message
-from gym_core.servers.model_refusal import Refusal
-from gym_core.servers.model_request import Shape, parse, shape
+from gym_core.servers.model.messages import MessageMemory, only_hash, read_message
+from gym_core.servers.model.refusal import Refusal
+from gym_core.servers.model.request import Shape, parse, shape
 from gym_core.types.wire import JsonObject
 from tests.fakes.proxy import PIXEL, chat, image_message
 

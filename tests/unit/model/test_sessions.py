@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from gym_core.errors import FailureKind, SessionError
-from gym_core.servers.model_config import SessionLimits
-from gym_core.servers.model_session import MAX_NOTE_PHRASES
-from gym_core.servers.model_session_table import ModelSessions
+from gym_core.servers.model.config import SessionLimits
+from gym_core.servers.model.session import MAX_NOTE_PHRASES
+from gym_core.servers.model.session_table import ModelSessions
 from gym_core.types.session import CaptureSessionRequest
 from tests.fakes.proxy import PatientClock
 

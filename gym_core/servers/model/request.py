@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 from msgspec import Raw
 
-from gym_core.servers.model_refusal import bad_request
+from gym_core.servers.model.refusal import bad_request
 from gym_core.types.session import Sampling
 from gym_core.types.wire import JsonObject
 

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from gym_core.capture.recorder import CallTokens, Ids
-from gym_core.servers.model_messages import IssuedCall
-from gym_core.servers.model_prompt_ids import PromptMemory
+from gym_core.servers.model.messages import IssuedCall
+from gym_core.servers.model.prompt_ids import PromptMemory
 from gym_core.types.model_call import CallAnswer, CalledTool
 from gym_core.types.wire import JsonObject
 

@@ -11,12 +11,12 @@ from gym_core.capture.images import AssetStore
 from gym_core.capture.recorder import CallRecord, CallRecorder, capture_path
 from gym_core.errors import FailureKind
 from gym_core.http.auth import new_token
-from gym_core.servers.model_answer import Answer
-from gym_core.servers.model_clock import Clock
-from gym_core.servers.model_config import SessionLimits
-from gym_core.servers.model_messages import IssuedCall, MessageMemory, only_hash
-from gym_core.servers.model_prompt_ids import PromptMemory
-from gym_core.servers.model_refusal import Refusal, limit_reached
+from gym_core.servers.model.answer import Answer
+from gym_core.servers.model.clock import Clock
+from gym_core.servers.model.config import SessionLimits
+from gym_core.servers.model.messages import IssuedCall, MessageMemory, only_hash
+from gym_core.servers.model.prompt_ids import PromptMemory
+from gym_core.servers.model.refusal import Refusal, limit_reached
 from gym_core.types.session import CaptureSessionRequest, CaptureSummary
 from gym_core.types.wire import JsonObject
 

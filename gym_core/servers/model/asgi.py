@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from starlette.types import Receive, Scope, Send
 
-from gym_core.servers.model_refusal import Refusal
+from gym_core.servers.model.refusal import Refusal
 
 JSON_HEADERS = [(b"content-type", b"application/json")]
 SSE_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]

@@ -8,9 +8,9 @@ import logging
 from pathlib import Path
 
 from gym_core.errors import FailureKind, SessionError
-from gym_core.servers.model_clock import Clock
-from gym_core.servers.model_config import SessionLimits
-from gym_core.servers.model_session import ModelSession
+from gym_core.servers.model.clock import Clock
+from gym_core.servers.model.config import SessionLimits
+from gym_core.servers.model.session import ModelSession
 from gym_core.types.session import CaptureSessionRequest, CaptureSummary
 
 log = logging.getLogger(__name__)

@@ -19,19 +19,19 @@ from gym_core.http.auth import Authenticate, Knock, Principal, Role
 from gym_core.http.upstream import Upstream, UpstreamLimits
 from gym_core.servers.base import Server
 from gym_core.servers.context import ServerContext
-from gym_core.servers.model_answer import Answer
-from gym_core.servers.model_asgi import ClientLeft, until_client_leaves
-from gym_core.servers.model_check import EndpointProbe
-from gym_core.servers.model_clock import Clock, SystemClock
-from gym_core.servers.model_config import EndpointSettings, ModelServerConfig
-from gym_core.servers.model_dialect import chat_body, responses_reply
-from gym_core.servers.model_endpoint import EndpointPool
-from gym_core.servers.model_memory import keep_freed_memory
-from gym_core.servers.model_proxy import ChatProxy
-from gym_core.servers.model_refusal import Refusal, bad_request
-from gym_core.servers.model_relay import Relay
-from gym_core.servers.model_request import Shape
-from gym_core.servers.model_session_table import ModelSessions
+from gym_core.servers.model.answer import Answer
+from gym_core.servers.model.asgi import ClientLeft, until_client_leaves
+from gym_core.servers.model.check import EndpointProbe
+from gym_core.servers.model.clock import Clock, SystemClock
+from gym_core.servers.model.config import EndpointSettings, ModelServerConfig
+from gym_core.servers.model.dialect import chat_body, responses_reply
+from gym_core.servers.model.endpoint import EndpointPool
+from gym_core.servers.model.memory import keep_freed_memory
+from gym_core.servers.model.proxy import ChatProxy
+from gym_core.servers.model.refusal import Refusal, bad_request
+from gym_core.servers.model.relay import Relay
+from gym_core.servers.model.request import Shape
+from gym_core.servers.model.session_table import ModelSessions
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.responses import ResponsesBody
 from gym_core.types.session import CaptureSessionReply, CaptureSessionRequest, CaptureSummary

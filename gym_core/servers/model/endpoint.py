@@ -13,18 +13,18 @@ from typing import TypeVar
 
 from gym_core.errors import FailureKind
 from gym_core.http.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamTrouble
-from gym_core.servers.model_answer import MAX_ERROR_BYTES, Answer, BrokenAnswer, read_object, read_stream
-from gym_core.servers.model_clock import Clock
-from gym_core.servers.model_config import EndpointSettings, RetryConfig
-from gym_core.servers.model_prompt_ids import PromptMemory
-from gym_core.servers.model_refusal import Refusal, context_exceeded
-from gym_core.servers.model_rejections import (
+from gym_core.servers.model.answer import MAX_ERROR_BYTES, Answer, BrokenAnswer, read_object, read_stream
+from gym_core.servers.model.clock import Clock
+from gym_core.servers.model.config import EndpointSettings, RetryConfig
+from gym_core.servers.model.prompt_ids import PromptMemory
+from gym_core.servers.model.refusal import Refusal, context_exceeded
+from gym_core.servers.model.rejections import (
     named_fields,
     read_context_refusal,
     read_output_cap,
     wants_completion_tokens,
 )
-from gym_core.servers.model_request import ShapedBody
+from gym_core.servers.model.request import ShapedBody
 
 log = logging.getLogger(__name__)
 

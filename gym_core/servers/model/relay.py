@@ -11,13 +11,13 @@ from starlette.types import Send
 
 from gym_core.errors import FailureKind
 from gym_core.http.upstream import UpstreamError, UpstreamReply, UpstreamTrouble
-from gym_core.servers.model_answer import Answer, BrokenAnswer
-from gym_core.servers.model_asgi import send_start
-from gym_core.servers.model_config import EndpointSettings
-from gym_core.servers.model_endpoint import MAX_ANSWER_BYTES, EndpointFault, EndpointPool, Progress
-from gym_core.servers.model_messages import only_hash, read_message
-from gym_core.servers.model_refusal import Refusal
-from gym_core.servers.model_request import Envelope, Shape, parse, shape
+from gym_core.servers.model.answer import Answer, BrokenAnswer
+from gym_core.servers.model.asgi import send_start
+from gym_core.servers.model.config import EndpointSettings
+from gym_core.servers.model.endpoint import MAX_ANSWER_BYTES, EndpointFault, EndpointPool, Progress
+from gym_core.servers.model.messages import only_hash, read_message
+from gym_core.servers.model.refusal import Refusal
+from gym_core.servers.model.request import Envelope, Shape, parse, shape
 
 _ASKED_FIELDS = ("stream", "n", "logprobs", "top_logprobs", "return_token_ids")
 """Ours in a session, the client's own here."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from gym_core.capture.images import make_reference, parse_data_url
-from gym_core.servers.model_refusal import Refusal, bad_request
+from gym_core.servers.model.refusal import Refusal, bad_request
 
 MAX_REMEMBERED_MESSAGES = 20_000
 MAX_REMEMBERED_BYTES = 64 << 20

@@ -7,11 +7,11 @@ from msgspec import Raw
 
 from gym_core.capture.recorder import CallRecord
 from gym_core.errors import FailureKind
-from gym_core.servers.model_answer import Answer
-from gym_core.servers.model_endpoint import Progress
-from gym_core.servers.model_messages import ReadMessage
-from gym_core.servers.model_request import Envelope
-from gym_core.servers.model_session import ModelSession
+from gym_core.servers.model.answer import Answer
+from gym_core.servers.model.endpoint import Progress
+from gym_core.servers.model.messages import ReadMessage
+from gym_core.servers.model.request import Envelope
+from gym_core.servers.model.session import ModelSession
 from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
 

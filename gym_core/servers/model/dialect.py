@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterable
 
-from gym_core.servers.model_answer import Answer
+from gym_core.servers.model.answer import Answer
 from gym_core.types.responses import (
     FunctionCall,
     FunctionCallOutput,

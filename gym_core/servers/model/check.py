@@ -10,9 +10,9 @@ from base64 import b64encode
 import msgspec
 
 from gym_core.http.upstream import Upstream, UpstreamError
-from gym_core.servers.model_answer import MAX_ERROR_BYTES
-from gym_core.servers.model_config import EndpointSettings
-from gym_core.servers.model_rejections import wants_completion_tokens
+from gym_core.servers.model.answer import MAX_ERROR_BYTES
+from gym_core.servers.model.config import EndpointSettings
+from gym_core.servers.model.rejections import wants_completion_tokens
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.wire import JsonObject
 

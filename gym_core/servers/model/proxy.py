@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from gym_core.errors import EpisodeError, FailureKind
 from gym_core.http.auth import Principal
-from gym_core.servers.model_answer import Answer, as_events, as_object, quotes_list_content
-from gym_core.servers.model_asgi import (
+from gym_core.servers.model.answer import Answer, as_events, as_object, quotes_list_content
+from gym_core.servers.model.asgi import (
     JSON_HEADERS,
     SSE_HEADERS,
     ClientLeft,
@@ -25,15 +25,15 @@ from gym_core.servers.model_asgi import (
     send_whole,
     until_client_leaves,
 )
-from gym_core.servers.model_call import Call, Failed
-from gym_core.servers.model_clock import Clock
-from gym_core.servers.model_endpoint import EndpointFault, EndpointPool, failure_of
-from gym_core.servers.model_messages import ReadMessage
-from gym_core.servers.model_refusal import Refusal, model_unavailable
-from gym_core.servers.model_relay import BrokenRelay, Relay
-from gym_core.servers.model_request import Shape, ShapedBody, parse, shape
-from gym_core.servers.model_session import ModelSession
-from gym_core.servers.model_session_table import ModelSessions
+from gym_core.servers.model.call import Call, Failed
+from gym_core.servers.model.clock import Clock
+from gym_core.servers.model.endpoint import EndpointFault, EndpointPool, failure_of
+from gym_core.servers.model.messages import ReadMessage
+from gym_core.servers.model.refusal import Refusal, model_unavailable
+from gym_core.servers.model.relay import BrokenRelay, Relay
+from gym_core.servers.model.request import Shape, ShapedBody, parse, shape
+from gym_core.servers.model.session import ModelSession
+from gym_core.servers.model.session_table import ModelSessions
 from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
 
