@@ -91,11 +91,18 @@ async def evaluate(
     """Raises EpisodeError when the gym could not start or died."""
     try:
         async with opener(evaluation.checked) as gym:
-            run_id = await gym.runs.start_run(evaluation.options)
+            run_id = await _started(gym, evaluation.options)
             with Interrupts(gym, run_id, display).handled():
                 return await follow(gym, run_id, display)
     finally:
         display.close()
+
+
+async def _started(gym: OpenGym, options: RunOptions) -> str:
+    try:
+        return await gym.runs.start_run(options)
+    except ValueError as error:  # the head server's own look at the options
+        raise ConfigError(str(error)) from error
 
 
 async def follow(gym: OpenGym, run_id: str, display: Display) -> RunResult:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gym_core.errors import EpisodeError
+from gym_core.errors import ConfigError, EpisodeError
 from gym_core.http.auth import Authenticate, BearerAuth
 from gym_core.http.problem import BAD_REQUEST, problem_response, response_of
 from gym_core.types.wire import Wire
@@ -70,6 +70,7 @@ def make_app(
     app.add_route("/readyz", readiness, methods=["GET"])
     app.add_route("/livez", alive, methods=["GET"])
     app.add_exception_handler(EpisodeError, _on_error)
+    app.add_exception_handler(ConfigError, _on_error)
     app.add_exception_handler(OSError, _on_error)
     app.add_exception_handler(ValueError, _on_error)
     app.add_exception_handler(HTTPException, _on_no_route)

@@ -5,7 +5,7 @@ import builtins
 import msgspec
 from starlette.responses import Response
 
-from gym_core.errors import FAILURE_POLICY, EpisodeError, FailureKind, TransportError, error_of_kind
+from gym_core.errors import FAILURE_POLICY, ConfigError, EpisodeError, FailureKind, TransportError, error_of_kind
 from gym_core.types.wire import Wire
 
 BAD_REQUEST = "bad_request"
@@ -35,6 +35,8 @@ def response_of(error: Exception) -> Response:
     """The reply for an error that reached a route's edge."""
     if isinstance(error, EpisodeError):
         return problem_response(FAILURE_POLICY[error.kind].http_status, error.kind, str(error))
+    if isinstance(error, ConfigError):
+        return problem_response(422, BAD_REQUEST, str(error), type_name=ValueError.__name__)
     if isinstance(error, (OSError, ValueError)):
         name = type(error).__name__
         return problem_response(422, BAD_REQUEST, str(error), type_name=name if name in _STANDARD else "ValueError")

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gym_core.capture.images import AssetStore, externalize
 from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
-from gym_core.errors import ConfigError, InvalidTask, SessionError
+from gym_core.errors import InvalidTask, SessionError
 from gym_core.http.app import add_route, make_app
 from gym_core.http.auth import static_tokens
 from gym_core.http.client import HttpPool, ServiceClient
@@ -29,6 +29,7 @@ from gym_core.launch.plan import EnvironmentEntry, HeadSlice, ServerEntry
 from gym_core.launch.run_tasks import with_sampling
 from gym_core.launch.runs import Run, RunSetting
 from gym_core.launch.supervisor import START_ERROR_FILE, StartError, Supervised, Supervisor
+from gym_core.rollout.output import check_output_path
 from gym_core.types.flat_row import flat_from_record, task_from_flat
 from gym_core.types.rollout import Completed, RolloutKey, RolloutRecord, RunRequest
 from gym_core.types.run import RunAccepted, RunOptions, RunResult
@@ -157,6 +158,7 @@ class Head:
     async def start_run(self, options: RunOptions) -> RunAccepted:
         environment = self._environment(options.environment, options.split)
         run = Run(f"run-{secrets.token_hex(6)}", options, self._setting(environment))
+        await asyncio.to_thread(check_output_path, run.files.rollouts)
         self._runs[run.id] = run
         while len(self._runs) > MAX_RUNS_REMEMBERED:
             del self._runs[next(iter(self._runs))]
@@ -244,7 +246,7 @@ class Head:
 
     def _setting(self, environment: EnvironmentEntry) -> RunSetting:
         if not self._is_ready:
-            raise ConfigError("the gym is still starting")
+            raise TransportError("the gym is still starting")
         return RunSetting(
             environment=environment,
             servers=self._servers(environment),

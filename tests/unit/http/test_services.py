@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Message
 
-from gym_core.errors import EpisodeError, FailureKind, SandboxLost, TransportError
+from gym_core.errors import ConfigError, EpisodeError, FailureKind, SandboxLost, TransportError
 from gym_core.http import client as client_module
 from gym_core.http.app import add_route, make_app
 from gym_core.http.auth import static_tokens
@@ -166,3 +166,14 @@ async def test_a_connection_that_takes_too_long_is_unreachable_and_not_a_silent_
         for client in (*waiting, full):
             client.close()
     assert error.value.kind is FailureKind.TRANSPORT_UNREACHABLE
+
+
+async def test_a_mistake_in_what_was_asked_is_a_422_that_says_what() -> None:
+    async def refuse(ask: Ask) -> Answer:
+        raise ConfigError(["config: a: is wrong", "config: b: is missing"])
+
+    app = make_app("test", static_tokens("right"))
+    add_route(app, "POST", "/ask", refuse, body=Ask, reply=Answer)
+    async with serving(app) as url, HttpPool() as pool:
+        with pytest.raises(ValueError, match="b: is missing"):
+            await pool.service(url, "right").call("POST", "/ask", Ask(number=1), Answer)
