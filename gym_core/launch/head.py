@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gym_core.capture.images import AssetStore, externalize
 from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
-from gym_core.errors import InvalidTask, SessionError
+from gym_core.errors import InvalidTask, SessionError, TransportError
 from gym_core.http.app import add_route, make_app
 from gym_core.http.auth import static_tokens
 from gym_core.http.client import HttpPool, ServiceClient
