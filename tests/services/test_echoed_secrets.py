@@ -25,9 +25,9 @@ from tests.fakes.proxy import RUN_TOKEN, USER_TOKEN, Proxy, chat, openai_proxy, 
 
 KEY = 'sk-qzxq/+"wvkw"&9'
 """With what JSON, HTML and URLs escape."""
-GATEWAY_KEY = "gw-jjqj-7741"
-PARTS = ("qzxq", "wvkw", "jjqj", "7741")
-"""Of the two keys. Whatever the escaping, none of them may be seen."""
+GATEWAY_KEY = "gw-jjqj-xvzk"
+PARTS = ("qzxq", "wvkw", "jjqj", "xvzk")
+"""Of the two keys. Whatever the escaping, none of them may be seen; letters, since log records hold numbers by chance."""
 FAULTS = [
     Fault.UNAUTHORIZED, Fault.BAD_REQUEST, Fault.SERVER_ERROR, Fault.RATE_LIMITED, Fault.HTML, Fault.ERROR_EVENT,
 ]  # fmt: skip
