@@ -27,7 +27,7 @@ KEY = 'sk-qzxq/+"wvkw"&9'
 """With what JSON, HTML and URLs escape."""
 GATEWAY_KEY = "gw-jjqj-xvzk"
 PARTS = ("qzxq", "wvkw", "jjqj", "xvzk")
-"""Of the two keys. Whatever the escaping, none of them may be seen; letters, since log records hold numbers by chance."""
+"""Of the two keys: whatever the escaping, none may be seen. Letters, since records hold numbers by chance."""
 FAULTS = [
     Fault.UNAUTHORIZED, Fault.BAD_REQUEST, Fault.SERVER_ERROR, Fault.RATE_LIMITED, Fault.HTML, Fault.ERROR_EVENT,
 ]  # fmt: skip
