@@ -17,7 +17,15 @@ from pathlib import Path
 import msgspec
 
 from gym_core.capture.images import AssetStore, externalize, inline
-from gym_core.errors import EpisodeError, FailureKind, SessionError, TransportError, error_of_kind, kind_of_word
+from gym_core.errors import (
+    EpisodeError,
+    FailureKind,
+    Outcome,
+    TransportError,
+    error_of_kind,
+    kind_of_word,
+    outcome_of,
+)
 from gym_core.http.client import ServiceClient
 from gym_core.types.flat_row import VerifyRequest, verification_from_flat, verify_request_to_flat
 from gym_core.types.ids import EpisodeId
@@ -49,8 +57,8 @@ SEED_TIMEOUT_S = 180.0
 """A sandbox of a remote provider may have to pull its image."""
 RESPOND_MARGIN_S = 180.0
 """The agent enforces its own time limit; this much later it is taken for lost."""
-VERIFY_TIMEOUT_S = 600.0
-"""A judge with its retries."""
+VERIFY_TIMEOUT_S = 1800.0
+"""A judge with its retries; environments bound their own below it."""
 CLOSE_TIMEOUT_S = 30.0
 _SMALL_REPLY_BYTES = 64 << 10
 """Read in less time than a thread takes to be handed it."""
@@ -207,10 +215,9 @@ class Episode:
         if error is None:
             return
         kind = kind_of_word(error.code) or FailureKind.INTERNAL
-        if kind in _BLAMED_ON_ENDPOINT:
-            if self._capture is None:
-                raise SessionError(f"the policy model server lost the session; the agent saw: {error.message}")
-            if endpoint := kind_of_word(self._capture.last_failure):
+        if kind in _BLAMED_ON_ENDPOINT and self._capture is not None:
+            endpoint = kind_of_word(self._capture.last_failure)
+            if endpoint is not None and outcome_of(endpoint) is Outcome.MASK:
                 raise error_of_kind(endpoint, self._capture.last_failure_message or "the endpoint failed")
         if response.status == "failed":
             raise error_of_kind(kind, error.message)

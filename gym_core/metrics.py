@@ -66,6 +66,7 @@ def aggregate(outcomes: Sequence[Outcome], *, environment: str, expected: int) -
     by_task = _rewards_by_task(outcomes)
     reward = estimate(by_task.values())
     masked = [o for o in outcomes if o.reward is None]
+    measured = [o for o in outcomes if o.reward is not None]
     measured_tasks = by_task.keys()
     fully_masked = {o.task_hash for o in masked} - measured_tasks
     agreements = [o.agrees_with_matcher for o in outcomes if o.agrees_with_matcher is not None]
@@ -80,13 +81,13 @@ def aggregate(outcomes: Sequence[Outcome], *, environment: str, expected: int) -
             missing=expected - len(outcomes),
             fully_masked_tasks=len(fully_masked),
         ),
-        key_metrics=_key_metrics(outcomes, by_task),
+        key_metrics=_key_metrics(measured, by_task),
         by_category=_split(outcomes, lambda o: o.category),
         by_subtype=_split(outcomes, lambda o: f"{o.category}/{o.subtype}" if o.subtype else ""),
         failures=dict(Counter(o.failure for o in outcomes if o.failure)),
         masked_failures=dict(Counter(o.failure for o in masked if o.failure)),
-        tool_calls=_spreads([o.tool_calls for o in outcomes]),
-        tokens=_spreads([o.tokens for o in outcomes]),
+        tool_calls=_spreads([o.tool_calls for o in measured]),
+        tokens=_spreads([o.tokens for o in measured]),
         seconds=_spreads([o.seconds for o in outcomes]),
         matcher_agreement=sum(agreements) / len(agreements) if agreements else None,
     )

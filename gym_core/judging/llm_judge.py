@@ -26,7 +26,6 @@ class ChatAnswer:
     text: str
     model: str = ""
     """As the endpoint names itself."""
-    usage_tokens: int = 0
 
 
 class ChatEndpoint(Protocol):

@@ -29,14 +29,9 @@ class _Choice(_Theirs):
     message: _Message
 
 
-class _Usage(_Theirs):
-    total_tokens: int = 0
-
-
 class _Completion(_Theirs):
     choices: list[_Choice]
     model: str = ""
-    usage: _Usage | None = None
 
 
 class ModelServerEndpoint:
@@ -59,8 +54,7 @@ class ModelServerEndpoint:
             text = completion.choices[0].message.content
         except (ValidationError, IndexError) as error:
             raise JudgeError(f"judge {self._client.url}{ROUTE}: not a chat completion: {reply.body[:200]!r}") from error
-        usage = completion.usage or _Usage()
-        return ChatAnswer(text=text or "", model=completion.model, usage_tokens=usage.total_tokens)
+        return ChatAnswer(text=text or "", model=completion.model)
 
     def _refusal(self, status: int, body: bytes) -> EpisodeError:
         reason = f"judge {self._client.url}{ROUTE}: HTTP {status}: {body[:500].decode('utf-8', 'replace')}"

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import yaml
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -27,12 +28,14 @@ from gym_core.launch.children import ChildExit, Children
 from gym_core.launch.identity import identity_hash
 from gym_core.launch.plan import EnvironmentEntry, HeadSlice, ServerEntry
 from gym_core.launch.run_tasks import with_sampling
-from gym_core.launch.runs import Run, RunSetting
+from gym_core.launch.runs import ENDED, Run, RunSetting
 from gym_core.launch.supervisor import START_ERROR_FILE, StartError, Supervised, Supervisor
 from gym_core.rollout.output import check_output_path
+from gym_core.servers.model.asgi import ClientLeft, until_client_leaves
 from gym_core.types.flat_row import flat_from_record, task_from_flat
 from gym_core.types.rollout import Completed, RolloutKey, RolloutRecord, RunRequest
 from gym_core.types.run import RunAccepted, RunOptions, RunResult
+from gym_core.types.task import Task
 from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
 
@@ -41,6 +44,9 @@ log = logging.getLogger(__name__)
 ORPHANED_EXIT_S = 1.0
 """After the nursery's death: the servers end with it, so there is nothing to close and nobody to serve."""
 MAX_RUNS_REMEMBERED = 200
+"""Of those that ended."""
+MAX_SINGLE_ROWS = 256
+"""Rows of `/environments/{name}/run` played at once; more wait."""
 MAX_BODY_BYTES = 64 << 20
 """A row with its pictures as data URLs."""
 STOP_TIMEOUT_S = 8.0
@@ -62,6 +68,7 @@ class Head:
         self._supervisor: Supervisor | None = None
         self._runs: dict[str, Run] = {}
         self._pending: set[asyncio.Task[None]] = set()
+        self._single_rows = asyncio.Semaphore(MAX_SINGLE_ROWS)
         self._is_ready = False
         self._started_at = time.time()
 
@@ -160,8 +167,9 @@ class Head:
         run = Run(f"run-{secrets.token_hex(6)}", options, self._setting(environment))
         await asyncio.to_thread(check_output_path, run.files.rollouts)
         self._runs[run.id] = run
-        while len(self._runs) > MAX_RUNS_REMEMBERED:
-            del self._runs[next(iter(self._runs))]
+        ended = [name for name, known in self._runs.items() if known.state in ENDED]
+        for name in ended[: max(0, len(self._runs) - MAX_RUNS_REMEMBERED)]:
+            del self._runs[name]
         run.start()
         return RunAccepted(run_id=run.id)
 
@@ -192,21 +200,31 @@ class Head:
     # -- one row ------------------------------------------------------------
 
     async def _run_one_route(self, request: Request) -> Response:
-        """NeMo's `/run`: one flat row in, one flat verify row out."""
+        """NeMo's `/run`: one flat row in, one flat verify row out. The episode ends when its caller goes."""
         environment = self._environment(request.path_params["name"])
+        body = await request.body()
+        try:
+            async with self._single_rows:
+                row = await until_client_leaves(request.receive, self._play_row(environment, body))
+        except ClientLeft:
+            return Response(status_code=499)
+        return JSONResponse(row)
+
+    async def _play_row(self, environment: EnvironmentEntry, body: bytes) -> JsonObject:
         assets = AssetStore(self._state_dir / "assets")
-        task = task_from_flat(await request.json(), taskset=environment.name, index=0)
-        body = externalize(task.responses_create_params, assets)
-        task = with_sampling(task.model_copy(update={"responses_create_params": body}), self._part.sampling)
-        key = RolloutKey(task_hash=task.content_hash(), repeat=0)
+        task = await asyncio.to_thread(self._read_row, environment, body, assets)
         asked = RunRequest(
-            key=key, task_index=0, task=task, environment=environment.name, rollout_id=f"x{secrets.token_hex(8)}"
+            key=RolloutKey(task_hash=task.content_hash(), repeat=0),
+            task_index=0,
+            task=task,
+            environment=environment.name,
+            rollout_id=f"x{secrets.token_hex(8)}",
         )
         storage = EpisodeStorage(assets, self._state_dir / "captures")
         result = await Episode(asked, 0, self._servers(environment), storage, self._pending).run()
         verification = result.verification if isinstance(result, Completed) else Verification.failed(result.failure)
         record = RolloutRecord(
-            key=key,
+            key=asked.key,
             run_hash=identity_hash(environment.identity),
             task_index=0,
             environment=environment.name,
@@ -216,7 +234,13 @@ class Head:
             attempts=1,
             finished_at=time.time(),
         )
-        return JSONResponse(flat_from_record(record))
+        return flat_from_record(record)
+
+    def _read_row(self, environment: EnvironmentEntry, body: bytes, assets: AssetStore) -> Task:
+        """Raises ValueError, InvalidTask. Decodes and stores pictures: not for the event loop."""
+        task = task_from_flat(msgspec.json.decode(body, type=JsonObject), taskset=environment.name, index=0)
+        inside = externalize(task.responses_create_params, assets)
+        return with_sampling(task.model_copy(update={"responses_create_params": inside}), self._part.sampling)
 
     # -- environments -------------------------------------------------------
 

@@ -185,9 +185,15 @@ class Run:
             if self.state is RunState.STARTING:
                 self.state = RunState.RUNNING
             log.info("run started", extra={"run": self.id, "rollouts": len(requests), "resumed": self._resumed})
+            output.release_records()
             await self._collector.run(requests)
-        finally:
+        except BaseException:
+            with suppress(OSError):  # what ended the run is the news, not that its metrics found no room
+                self._write_metrics()
+            raise
+        else:
             self._write_metrics()
+        finally:
             output.close()
         drained = self.state is RunState.DRAINING and self._metrics and self._metrics.coverage.missing
         if drained:

@@ -11,7 +11,7 @@ from gym_core.metrics import Outcome, outcome_of
 from gym_core.rollout.output import RunOutput
 from gym_core.types.rollout import Completed, EpisodeResult, Failed, RolloutRecord, RunRequest
 from gym_core.types.run import RunOptions
-from gym_core.types.verification import Verification
+from gym_core.types.verification import Failure, Verification
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ RETRY_PAUSES_S = (1.0, 5.0, 15.0)
 """Before the second, third and any further episode of a rollout."""
 MIN_RETRY_BUDGET = 10
 BREAKDOWN_STREAK = 12
-"""So many rollouts in a row ended by our own failures, with no budget left: go on and every row would be masked."""
+"""So many rollouts masked in a row, with nothing left to try: go on and every row would be."""
 
 PlayEpisode = Callable[[RunRequest, int], Awaitable[EpisodeResult]]
 """(request, attempt) to how it went."""
@@ -108,11 +108,11 @@ class Collector:
         for tries in range(1, self.options.max_rollout_attempts + 1):
             result = await self.play(request, request.first_attempt + tries - 1)
             if isinstance(result, Completed):
-                self._streak = 0
+                self._note_graded(result.verification)
                 return self._record(request, result, tries)
             self.output.append_failure(request, result)
             if not self._may_retry(result, tries):
-                self._note_lost(result)
+                self._note_masked(result.failure)
                 return self._record(request, result, tries)
             self.state.retries += 1
             await self.sleep(RETRY_PAUSES_S[min(tries, len(RETRY_PAUSES_S)) - 1])
@@ -128,12 +128,20 @@ class Collector:
         self._budget -= 1
         return True
 
-    def _note_lost(self, result: Failed) -> None:
+    def _note_graded(self, verification: Verification) -> None:
+        if verification.failure is not None and verification.is_masked:
+            self._note_masked(verification.failure)
+        else:
+            self._streak = 0
+
+    def _note_masked(self, failure: Failure) -> None:
+        """Raises Breakdown when all is masked and nothing is left to try: a judge without a key, say."""
         self._streak += 1
-        if self._budget <= 0 and self._streak >= BREAKDOWN_STREAK:
+        is_beyond_retries = self._budget <= 0 or not FAILURE_POLICY[failure.kind].retries_episode
+        if is_beyond_retries and self._streak >= BREAKDOWN_STREAK:
             raise Breakdown(
-                f"{self._streak} rollouts in a row failed and the retry budget is spent; the last one: "
-                f"{result.failure.kind} in {result.failure.stage!r}: {result.failure.reason[:300]}"
+                f"{self._streak} rollouts in a row were masked; the last one: "
+                f"{failure.kind} in {failure.stage!r}: {failure.reason[:300]}"
             )
 
     def _record(self, request: RunRequest, result: Completed | Failed, tries: int) -> RolloutRecord:

@@ -175,6 +175,10 @@ class RunOutput:
     def done(self) -> set[RolloutKey]:
         return {record.key for record in self.records}
 
+    def release_records(self) -> None:
+        """Forget what earlier runs wrote, trajectories and all; the file has it."""
+        self.records = []
+
     def attempts(self) -> dict[RolloutKey, int]:
         """Episodes that earlier runs spent on rollouts and gave up."""
         spent: dict[RolloutKey, int] = {}

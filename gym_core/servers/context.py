@@ -19,7 +19,7 @@ class Peer(Wire):
 class ServerSlice(Wire):
     """All that one child process knows of a run: its block, the peers its block refers to, and no other's secrets.
 
-    Crosses to the child through an inherited descriptor; secrets are in the clear in `to_bytes()` and nowhere else.
+    Crosses to the child through an inherited descriptor, in memory alone; it is the one place where secrets are clear.
     """
 
     name: str
@@ -36,9 +36,6 @@ class ServerSlice(Wire):
     state_dir: str
     url: str
     """Where the others reach this server."""
-
-    def to_bytes(self) -> bytes:
-        return self.model_dump_json(context={"reveal": True}).encode()
 
 
 @dataclass(frozen=True)

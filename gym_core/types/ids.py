@@ -11,8 +11,6 @@ SAFE_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 SafeId = Annotated[str, StringConstraints(pattern=SAFE_ID)]
 """An id that is safe as one path segment, in URLs and on disk."""
 
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
 _EPISODE = re.compile(r"^(?P<rollout>.+)-a(?P<attempt>\d+)$")
 
 

@@ -85,8 +85,6 @@ class FunctionCallOutput(Wire):
     status: Literal["completed", "incomplete", "in_progress"] = "completed"
 
 
-Message = Annotated[InputMessage | OutputMessage, Field(discriminator="role")]
-Item = Annotated[Message | ReasoningItem | FunctionCall | FunctionCallOutput, Field(discriminator="type")]
 OutputItem = Annotated[
     OutputMessage | InputMessage | ReasoningItem | FunctionCall | FunctionCallOutput,
     Field(union_mode="left_to_right"),

@@ -157,3 +157,12 @@ async def test_a_cancelled_episode_closes_its_sessions(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await playing
         assert len(gym.resources.sessions) == 0
+
+
+async def test_a_full_context_is_graded_as_the_models_and_not_raised_as_the_endpoints(tmp_path: Path) -> None:
+    async with in_process_gym(tmp_path) as gym:
+        gym.endpoint.context_tokens = 5
+        result = await gym.play()
+    assert isinstance(result, Completed)
+    assert result.verification.failure is not None
+    assert (result.verification.reward, result.verification.failure.kind) == (0.0, FailureKind.CONTEXT_LIMIT)

@@ -14,6 +14,7 @@ from gym_core.rollout.plan import plan_rollouts
 from gym_core.rollout.sink import read_rows
 from gym_core.types.rollout import EpisodeResult, RunRequest
 from gym_core.types.run import RunOptions
+from gym_core.types.verification import Failure, Verification
 from tests.fakes.rollouts import completed, failed, make_task
 
 Play = Callable[[RunRequest, int], Awaitable[EpisodeResult]]
@@ -207,3 +208,14 @@ async def test_without_resume_a_path_that_holds_rollouts_is_refused(bench: Bench
 def test_tasks_of_one_content_are_refused() -> None:
     with pytest.raises(ConfigError, match="same content"):
         plan_rollouts([make_task(1), make_task(2), make_task(1)], repeats=1, environment="e")
+
+
+async def test_a_run_whose_every_answer_lacks_a_judge_stops_and_says_why(bench: Bench) -> None:
+    async def unjudged(request: RunRequest, attempt: int) -> EpisodeResult:
+        failure = Failure(kind=FailureKind.JUDGE_FAILED, reason="401: no key", stage="verify")
+        played = completed(request, attempt)
+        return played.model_copy(update={"verification": Verification.failed(failure)})
+
+    with pytest.raises(Breakdown, match="judge_failed in 'verify': 401: no key"):
+        await bench.run(unjudged, tasks=100, num_samples_in_parallel=4)
+    assert len(bench.rows()) < 20
