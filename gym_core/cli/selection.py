@@ -120,6 +120,7 @@ class Selection:
 def check_composed(composed: "Composed") -> "CheckedConfig":
     """Raises ConfigError with every mistake."""
     from gym_core.config.blocks import check_config
+    from gym_core.launch.consistency import contradictions
     from gym_core.sandbox.providers import provider_class
     from gym_core.servers.plugins import block_class
 
@@ -127,4 +128,5 @@ def check_composed(composed: "Composed") -> "CheckedConfig":
         composed,
         block_class=lambda server: block_class(server, composed.roots),
         provider_class=provider_class,
+        contradictions=contradictions,
     )

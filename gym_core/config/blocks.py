@@ -1,6 +1,6 @@
 """The blocks of servers and sandboxes, each checked by its owner's class, and with them the whole configuration."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,21 +33,42 @@ class CheckedConfig:
     secrets: Secrets
 
 
-def check_config(composed: Composed, *, block_class: BlockClass, provider_class: ProviderClass) -> CheckedConfig:
-    """Everything that can be checked before a process starts. Raises ConfigError with all mistakes at once."""
+@dataclass(frozen=True)
+class Contradiction:
+    """A block that is right in itself and does not go with another."""
+
+    path: str
+    """Dotted, of the setting."""
+    sentence: str
+
+
+def check_config(
+    composed: Composed,
+    *,
+    block_class: BlockClass,
+    provider_class: ProviderClass,
+    contradictions: Callable[[CheckedConfig], Iterable[Contradiction]] = lambda _: (),
+) -> CheckedConfig:
+    """Everything that can be checked before a process starts. Raises ConfigError with all mistakes at once.
+
+    `contradictions` gets what is right so far, without the blocks that are wrong in themselves.
+    """
     reading = ConfigReading(composed)
     run = reading.run_config()
     checking = _Checking(reading.problems)
     blocks = {name: checking.server(server, block_class) for name, server in run.servers.items()}
     sandboxes = {name: checking.sandbox(name, block, provider_class) for name, block in run.sandboxes.items()}
-    checking.raise_problems()
-    return CheckedConfig(
+    checked = CheckedConfig(
         composed=composed,
         run=run,
         blocks={name: block for name, block in blocks.items() if block is not None},
         sandboxes={name: block for name, block in sandboxes.items() if block is not None},
         secrets=frozenset(checking.secrets),
     )
+    for found in contradictions(checked):
+        reading.problems.note(found.path, found.sentence)
+    checking.raise_problems()
+    return checked
 
 
 def check_blocks(config: RunConfig, block_class: BlockClass, *, composed: Composed) -> dict[str, Wire]:
