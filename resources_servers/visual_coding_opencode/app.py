@@ -21,8 +21,9 @@ class VisualCodingConfig(ResourcesServerConfig):
     """"matcher" compares by rule: no judge server and no key, for golds of a known form."""
     judge_model_server: ServerRef | None = None
     """The chat model behind `judge: llm`."""
-    judge_timeout_s: float = Field(default=180.0, gt=0)
-    """Of one call, the judge server's own retries included."""
+    judge_timeout_s: float = Field(default=180.0, gt=0, le=290)
+    """Of one call, the judge server's own retries included. An answer takes six calls at most (three tries, and three
+    more when the reply held no verdict), which must end before the head server gives grading up (VERIFY_TIMEOUT_S)."""
     judge_max_in_flight: int = Field(default=32, gt=0)
 
     @model_validator(mode="after")

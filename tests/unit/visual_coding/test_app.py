@@ -12,8 +12,10 @@ from aiohttp.test_utils import TestServer
 from pydantic import SecretStr, ValidationError
 
 from gym_core.config.schema import ServerRef
+from gym_core.episode import VERIFY_TIMEOUT_S
 from gym_core.errors import FailureKind
 from gym_core.http.client import HttpPool
+from gym_core.judging.llm_judge import RETRY_PAUSES_S
 from gym_core.servers.context import Peer, ServerContext, ServerSlice
 from gym_core.types.flat_row import VerifyRequest, verification_from_flat, verify_request_to_flat
 from gym_core.types.ids import EpisodeId, TaskId
@@ -148,6 +150,14 @@ async def test_the_matcher_needs_no_judge_server() -> None:
 def test_a_model_judge_needs_its_server() -> None:
     with pytest.raises(ValidationError, match="judge: llm needs judge_model_server"):
         VisualCodingConfig()
+
+
+def test_the_slowest_judge_that_is_allowed_ends_before_the_head_server_gives_up() -> None:
+    slowest = VisualCodingConfig(judge="matcher", judge_timeout_s=290)
+    calls, pauses_s = 2 * (1 + len(RETRY_PAUSES_S)), 2 * sum(RETRY_PAUSES_S)
+    assert calls * slowest.judge_timeout_s + pauses_s < VERIFY_TIMEOUT_S
+    with pytest.raises(ValidationError, match="judge_timeout_s"):
+        VisualCodingConfig(judge="matcher", judge_timeout_s=291)
 
 
 def test_the_shipped_block_is_the_promised_one() -> None:
