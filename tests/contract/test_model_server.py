@@ -414,6 +414,31 @@ async def test_the_responses_dialect_keeps_a_tools_picture(proxy: Proxy, endpoin
     assert refused.status_code == 401
 
 
+async def test_a_responses_body_is_held_to_the_limits_of_every_call(make_proxy: MakeProxy) -> None:
+    item = b'{"type":"message","role":"user","content":"x"}'
+    many, items = [b'{"input":[' + b",".join([one] * n) + b"]}" for one, n in ((item, 200_000), (b"1", 20_001))]
+    large = b'{"input":"%s"}' % (b"x" * (10 << 20))
+    async with make_proxy(max_body_bytes=10 << 20, session_limits={"calls_per_minute": 3}) as proxy:
+        session = await proxy.open_session()
+        for body, word in ((many, "commas"), (items, "20000 items")):
+            for token in (session.key, RUN_TOKEN):
+                reply = await proxy.send("POST", "/v1/responses", token, body)
+                assert (reply.status_code, word in reply.text) == (400, True)
+        for token in (session.key, RUN_TOKEN):
+            assert (await proxy.send("POST", "/v1/responses", token, large)).status_code == 413
+        over = await proxy.send("POST", "/v1/responses", session.key, {"input": "x"})
+        assert (over.status_code, over.json()["error"]["code"]) == (400, "session_limit")
+        notes = (await session.close()).notes
+    assert notes == {"refused:invalid_request": 2, "refused:body_too_large": 1, "refused:session_limit": 1}
+
+
+async def test_a_responses_body_full_of_mistakes_does_not_hold_up_the_server(proxy: Proxy) -> None:
+    bodies = [b'{"input":[' + b",".join([b"{}"] * n) + b"]}" for n in (2, 20_000)]
+    few, many = [await proxy.send("POST", "/v1/responses", RUN_TOKEN, body) for body in bodies]
+    assert (few.status_code, "role: Field required" in few.text) == (400, True)
+    assert (many.status_code, "mistakes" in many.text) == (400, True)
+
+
 async def test_a_check_is_one_real_completion_with_a_picture(proxy: Proxy, endpoint: ScriptedEndpoint) -> None:
     report = EndpointReport.model_validate_json((await proxy.as_run("POST", "/v1/check")).content)
     assert (report.ok, report.message, report.accepts_images) == (True, "", True)

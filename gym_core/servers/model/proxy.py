@@ -95,12 +95,12 @@ class ChatProxy:
 
     async def answer(self, session: ModelSession, body: bytes) -> tuple[Headers, bytes]:
         """Headers and content of the reply to a session's call. Raises Refusal."""
+        session.count_bytes(len(body))
         call, answer = await self.complete(session, body)
         return self.reply(call, answer)
 
     async def complete(self, session: ModelSession, body: bytes) -> tuple[Call, Answer]:
         """The first four steps of an admitted call. Raises Refusal; whatever happens is in the session's capture."""
-        session.count_bytes(len(body))
         with session.ended_by_close():
             call = await self.parse(session, body)
             call.intend()

@@ -9,31 +9,31 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gym_core.http.app import add_route, first_mistakes
+from gym_core.http.app import add_route
 from gym_core.http.auth import Authenticate, Knock, Principal, Role
 from gym_core.http.upstream import Upstream, UpstreamLimits
 from gym_core.servers.base import Server
 from gym_core.servers.context import ServerContext
 from gym_core.servers.model.answer import Answer
-from gym_core.servers.model.asgi import ClientLeft, until_client_leaves
+from gym_core.servers.model.asgi import ClientLeft, read_body, until_client_leaves
 from gym_core.servers.model.check import EndpointProbe
 from gym_core.servers.model.clock import Clock, SystemClock
 from gym_core.servers.model.config import EndpointSettings, ModelServerConfig
-from gym_core.servers.model.dialect import chat_body, responses_reply
+from gym_core.servers.model.dialect import responses_reply
 from gym_core.servers.model.endpoint import EndpointPool
 from gym_core.servers.model.memory import keep_freed_memory
 from gym_core.servers.model.proxy import ChatProxy
-from gym_core.servers.model.refusal import Refusal, bad_request
+from gym_core.servers.model.refusal import Refusal
 from gym_core.servers.model.relay import Relay
 from gym_core.servers.model.request import Shape
+from gym_core.servers.model.responses_request import read_as_chat
+from gym_core.servers.model.session import ModelSession
 from gym_core.servers.model.session_table import ModelSessions
 from gym_core.types.model_call import EndpointReport
-from gym_core.types.responses import ResponsesBody
 from gym_core.types.session import CaptureSessionReply, CaptureSessionRequest, CaptureSummary
 
 if TYPE_CHECKING:
@@ -166,8 +166,7 @@ class ModelServer(Server[ModelConfigT]):
         """The Responses dialect, not streamed."""
         caller: Principal = request.state.principal
         try:
-            body = msgspec.json.encode(chat_body(_read_responses_body(await request.body())))
-            answer = await until_client_leaves(request.receive, self._answer(caller, body))
+            answer = await self._answer(caller, request)
         except Refusal as refusal:
             return Response(refusal.body(), status_code=refusal.status, media_type="application/json")
         except ClientLeft:
@@ -176,18 +175,24 @@ class ModelServer(Server[ModelConfigT]):
             responses_reply(answer, self.config.model_alias).model_dump_json(), media_type="application/json"
         )
 
-    async def _answer(self, caller: Principal, body: bytes) -> Answer:
-        """Raises Refusal."""
-        if caller.session_id is not None:
-            session = self.sessions.find(caller.session_id)
-            with session.admitted():
-                _, answer = await self._proxy.complete(session, body)
-            return answer
-        return await self._relay.complete(body)
+    async def _answer(self, caller: Principal, request: Request) -> Answer:
+        """Raises Refusal, ClientLeft."""
+        receive, max_bytes = request.receive, self.config.max_body_bytes
+        if caller.session_id is None:
+            content = await read_body(request.scope, receive, max_bytes)
+            return await until_client_leaves(receive, self._relayed(content))
+        session = self.sessions.find(caller.session_id)
+        with session.admitted():
+            with session.refusals_noted():
+                content = await read_body(request.scope, receive, max_bytes)
+            session.count_bytes(len(content))
+            return await until_client_leaves(receive, self._completed(session, content))
 
+    async def _relayed(self, content: bytes) -> Answer:
+        return await self._relay.complete(await read_as_chat(content))
 
-def _read_responses_body(content: bytes) -> ResponsesBody:
-    try:
-        return ResponsesBody.from_json(content)
-    except ValueError as error:
-        raise bad_request(f"not a Responses body: {first_mistakes(error)}") from error
+    async def _completed(self, session: ModelSession, content: bytes) -> Answer:
+        with session.refusals_noted():
+            body = await read_as_chat(content)
+        _, answer = await self._proxy.complete(session, body)
+        return answer
