@@ -126,12 +126,17 @@ def _add_serve(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
         commands,
         "serve",
         "run one server of a configuration in this process",
-        "gym serve policy_model --model-type vllm_model --host 0.0.0.0 --port 8100",
+        'export GYM_RUN_TOKEN="$(openssl rand -hex 32)"   # the same for all servers of one gym',
+        "gym serve policy_model --model-type vllm_model --host 0.0.0.0 --port 8100 \\",
+        "  ++policy_base_url=http://127.0.0.1:8000/v1 '++policy_api_key=${oc.env:POLICY_API_KEY}' \\",
+        "  ++policy_model_name=Qwen/Qwen3-VL-8B-Instruct",
         handler="gym_core.cli.serve:serve_command",
     )
     serve.add_argument("name", metavar="NAME", help="instance name of the server in the configuration, or head")
-    serve.add_argument("--host", metavar="ADDRESS", help="where to listen; default: its block's host, else 127.0.0.1")
-    serve.add_argument("--port", type=int, metavar="PORT", help="default: its block's port, else any free one")
+    serve.add_argument("--host", metavar="ADDRESS", help="where to listen; default: its block's host")
+    serve.add_argument(
+        "--port", type=int, metavar="PORT", help="default: its block's; a server whose block has no url needs both"
+    )
     add_selectors(serve)
 
 

@@ -73,7 +73,11 @@ def make_ready(evaluation: Evaluation) -> None:
 
 
 def dry_run_lines(evaluation: Evaluation) -> list[str]:
-    servers = [f"{s.name} ({s.type}/{s.implementation})" for s in evaluation.checked.run.servers.values()]
+    from gym_core.launch.identity import needed_servers
+
+    known = evaluation.checked.run.servers
+    needed = [known[name] for name in needed_servers(evaluation.checked)]
+    servers = [f"{s.name} ({s.type}/{s.implementation})" for s in needed]
     return [
         "dry run: the configuration is right; this would run",
         *[f"  {d.environment}: {d.dataset.name} from {d.path}" for d in evaluation.datasets],

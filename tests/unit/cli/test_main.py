@@ -1,5 +1,6 @@
 import argparse
 import importlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ import pytest
 from gym_core.cli.command_line import build_parser
 from gym_core.cli.main import main
 from gym_core.cli.selection import Selection
+from gym_core.config.blocks import CheckedConfig
+from gym_core.launch.listeners import external_urls
 from tests.unit.config.house import House
 
 COMMANDS = [
@@ -46,6 +49,27 @@ def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -
     text = capsys.readouterr().out
     assert "example:" in text
     assert f"gym {command}".strip() in text.partition("example:")[2]
+
+
+def test_the_example_of_serve_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--help"]) == 0
+    example = capsys.readouterr().out.partition("example:")[2].replace("\\\n", " ")
+    export, command = (shlex.split(line, comments=True) for line in example.strip().splitlines())
+    assert export[1].startswith("GYM_RUN_TOKEN=")
+    served: list[tuple[str, str | None, int | None]] = []
+
+    def serve(checked: CheckedConfig, name: str, *, host: str | None, port: int | None) -> int:
+        assert external_urls(checked) == {name: f"http://{host}:{port}"}
+        served.append((name, host, port))
+        return 0
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POLICY_API_KEY", "sk-key")
+    monkeypatch.setattr("gym_core.launch.child.serve_instance", serve)
+    assert main(command[1:]) == 0
+    assert served == [("policy_model", "0.0.0.0", 8100)]
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
