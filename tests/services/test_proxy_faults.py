@@ -155,6 +155,30 @@ async def test_a_call_given_up_while_the_endpoint_failed_is_the_endpoints_failur
     assert (reply.status_code, reply.json()["error"]["code"]) == (401, "session_closed")
 
 
+@pytest.mark.parametrize(("waited_s", "kind"), [(30.0, None), (61.0, FailureKind.MODEL_UNAVAILABLE)])
+async def test_a_call_given_up_in_our_own_queue_is_not_the_models_time_out(
+    endpoint: ScriptedEndpoint, tmp_path: Path, waited_s: float, kind: FailureKind | None
+) -> None:
+    async with vllm_proxy(endpoint, tmp_path, max_concurrent_requests=1) as proxy:
+        first, second = await proxy.open_session("first"), await proxy.open_session("second")
+        endpoint.fail(Fault.HANG)
+        served = asyncio.create_task(first.chat(chat()))
+        await eventually(lambda: endpoint.requests)
+        queued = asyncio.create_task(second.chat(chat()))
+        await eventually(lambda: proxy.server.sessions.find("second").calls)
+        proxy.clock.slept.append(waited_s)
+        summary = await second.close()
+        await first.close()
+        await asyncio.gather(served, queued)
+        third = await proxy.open_session("third")
+        assert (await third.chat(chat())).status_code == 200
+    assert (summary.last_failure, summary.notes) == (kind, {"call_abandoned": 1})
+    assert ("max_concurrent_requests" in (summary.last_failure_message or "")) is (kind is not None)
+    (call,) = second.calls()
+    assert (call.outcome, call.failure_kind) == (CallOutcome.ABANDONED, kind)
+    assert call.timings.queued_s >= waited_s
+
+
 async def test_fewer_ids_than_the_endpoint_counted_are_no_token_capture(
     endpoint: ScriptedEndpoint, proxy: Proxy
 ) -> None:

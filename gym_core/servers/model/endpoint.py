@@ -60,6 +60,7 @@ class Progress:
     faults: int = 0
     status: int | None = None
     queued_s: float = 0.0
+    """Waited for a slot of ours, whether or not one came free in the end."""
     started_at: float = 0.0
     """Monotonic, of the last attempt; `first_byte_s` counts from it."""
     first_byte_s: float | None = None
@@ -229,9 +230,14 @@ class EndpointPool:
     @asynccontextmanager
     async def _slot(self, progress: Progress) -> AsyncIterator[None]:
         asked_at = self._clock.monotonic()
-        async with self._slots:
+        try:
+            await self._slots.acquire()
+        finally:
             progress.queued_s += self._clock.monotonic() - asked_at
+        try:
             yield
+        finally:
+            self._slots.release()
 
     async def _gather(self, reply: UpstreamReply, progress: Progress, memory: PromptMemory | None) -> Answer:
         raw = bytearray()

@@ -40,7 +40,8 @@ from gym_core.types.wire import JsonObject
 log = logging.getLogger(__name__)
 
 SUSPECT_SILENCE_S = 60.0
-"""A call that was given up after the endpoint was silent this long counts as the endpoint's failure."""
+"""A call that was given up after the endpoint was silent this long counts as the endpoint's failure. So does one that
+waited this long for a slot of ours, and longer than for its answer: the model had no chance to be slow."""
 _READ_OFF_LOOP_BYTES = 1 << 20
 """A message larger than this is read in a thread: its image is decoded and written."""
 
@@ -194,13 +195,20 @@ class ChatProxy:
         return model_unavailable(f"the model endpoint failed ({how}, {call.progress.attempts} attempts)")
 
     def _record_abandoned(self, call: Call) -> None:
-        progress, silent_s = call.progress, 0.0
-        if progress.last_byte_at is not None:
-            silent_s = self._clock.monotonic() - progress.last_byte_at
-        kind, message = None, "the client went away"
-        if silent_s > SUSPECT_SILENCE_S or (progress.faults and progress.first_byte_s is None):
-            kind = FailureKind.MODEL_UNAVAILABLE
-            message = f"given up while the endpoint failed: {progress.last_fault or f'silent for {silent_s:.0f} s'}"
+        blame = self._blame_for_wait(call)
+        kind = FailureKind.MODEL_UNAVAILABLE if blame else None
+        message = f"given up while {blame}" if blame else "the client went away"
+        if blame:
             call.session.count_failure(kind, message)
         call.session.note("call_abandoned")
         call.keep(CallOutcome.ABANDONED, now=self._clock.monotonic(), failure=Failed(kind, message))
+
+    def _blame_for_wait(self, call: Call) -> str | None:
+        """What was wrong, and not of the model, with the time that an abandoned call took."""
+        progress, now = call.progress, self._clock.monotonic()
+        silent_s = now - progress.last_byte_at if progress.last_byte_at is not None else 0.0
+        if silent_s > SUSPECT_SILENCE_S or (progress.faults and progress.first_byte_s is None):
+            return f"the endpoint failed: {progress.last_fault or f'silent for {silent_s:.0f} s'}"
+        if progress.queued_s > max(SUSPECT_SILENCE_S, (now - call.arrived) / 2):
+            return f"it waited {progress.queued_s:.0f} s for one of the model server's max_concurrent_requests"
+        return None
