@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import json
 import re
 import shutil
@@ -144,6 +145,34 @@ def is_answered(body: bytes) -> bool:
     return any(message["role"] == "assistant" for message in json.loads(body)["messages"])
 
 
+def check_bare_questions(rows: Sequence[Row], endpoints: Endpoints) -> None:
+    """All that users say is OpenCode's note of the picture, the question with its choices, and the box's sentence."""
+    bodies = [json.loads(body) for body in endpoints.policy_bodies()]
+    for row in rows:
+        asked = [texts for body in bodies if row.case.phrase in "".join(texts := user_texts(body))]
+        assert asked
+        for note, read, question in asked:
+            assert re.fullmatch(
+                r'Called the Read tool with the following input: {"filePath":"/workspace/[\w.]+"}', note
+            )
+            assert read == "Image read successfully"
+            assert question == bare_question(row)
+
+
+def bare_question(row: Row) -> str:
+    choices = [f"({letter}) {option}" for letter, option in zip("ABCD", row.options, strict=False)]
+    box = "Work the question out step by step, then end your reply with the final answer, once, in the form"
+    question = f"{row.case.phrase} What does the picture hide?"
+    return "\n".join([question, *(["Choices:", *choices] if choices else []), f"{box} \\boxed{{answer}}."])
+
+
+def user_texts(body: Any) -> list[str]:  # Any: a request as it came
+    """Texts of a chat request's user messages, in order."""
+    contents = [message["content"] for message in body["messages"] if message["role"] == "user"]
+    parts = [[{"type": "text", "text": item}] if isinstance(item, str) else item for item in contents]
+    return [part["text"] for part in itertools.chain(*parts) if part["type"] == "text"]
+
+
 def check_pictures(rows: Sequence[Row], endpoints: Endpoints) -> None:
     """The policy saw the row's own bytes, however they were named."""
     bodies = [json.loads(body) for body in endpoints.policy_bodies()]
@@ -174,9 +203,7 @@ async def test_question_only_sends_the_bare_question_and_exits_with_0_when_nothi
     async with asyncio.timeout(420):
         code, endpoints = await play(house, benchmark, rows)
         assert code == 0
-        instruction = (INSTALL_DIR / "benchmarks/babyvision_opencode/prompt.txt").read_text().splitlines()[0]
-        bodies = b"\n".join(endpoints.policy_bodies())
-        assert json.dumps(instruction).strip('"').encode() not in bodies
+        check_bare_questions(rows, endpoints)
         found = {int(row["source_id"]): row["reward"] for row in house.rows(results(house, benchmark))}
         assert found == {row.task_id: row.reward for row in rows}
         check_secrecy(rows, endpoints)
