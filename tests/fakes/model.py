@@ -108,6 +108,8 @@ class ScriptedEndpoint:
     """Request fields that are answered with 400."""
     names_refused: bool = True
     """Whether that 400 says which field it was."""
+    max_pictures: int | None = None
+    """Of one prompt; more are answered as vLLM does."""
     gives_token_ids: bool = True
     needs_key: str | None = None
     echoes: tuple[str, ...] = ()
@@ -215,6 +217,8 @@ class ScriptedEndpoint:
             return _error(
                 400, (f"Unrecognized request argument supplied: {name}" if self.names_refused else "Bad Request") + echo
             )
+        if self.max_pictures is not None and json.dumps(body["messages"]).count('"image_url": {') > self.max_pictures:
+            return _error(400, f"At most {self.max_pictures} image(s) may be provided in one prompt.{echo}")
         return self._context_refusal(body, echo)
 
     def _context_refusal(self, body: JsonObject, echo: str) -> web.Response | None:

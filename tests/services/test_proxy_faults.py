@@ -210,6 +210,19 @@ async def test_a_bad_request_is_ours_at_first_and_the_models_once_the_endpoint_t
         assert (await session.close()).last_failure == kind
 
 
+async def test_a_limit_of_pictures_is_the_endpoints_and_says_what_to_change(tmp_path: Path) -> None:
+    async with ScriptedEndpoint(max_pictures=1) as endpoint, vllm_proxy(endpoint, tmp_path) as proxy:
+        session = await proxy.open_session()
+        assert (await session.chat(chat(messages=[image_message()]))).status_code == 200
+        reply = await session.chat(chat(messages=[image_message(), image_message()]))
+        assert (reply.status_code, reply.json()["error"]["code"]) == (422, "model_unavailable")
+        assert "--limit-mm-per-prompt" in reply.text
+        assert len(endpoint.requests) == 2
+        summary = await session.close()
+    assert summary.last_failure == FailureKind.MODEL_UNAVAILABLE
+    assert "--limit-mm-per-prompt" in (summary.last_failure_message or "")
+
+
 @pytest.mark.parametrize("names_refused", [True, False])
 async def test_an_endpoint_that_refuses_logprobs_is_asked_without_from_then_on(
     tmp_path: Path, names_refused: bool

@@ -17,11 +17,13 @@ from gym_core.servers.model.answer import MAX_ERROR_BYTES, Answer, BrokenAnswer,
 from gym_core.servers.model.clock import Clock
 from gym_core.servers.model.config import EndpointSettings, RetryConfig
 from gym_core.servers.model.prompt_ids import PromptMemory
-from gym_core.servers.model.refusal import Refusal, context_exceeded
+from gym_core.servers.model.refusal import Refusal, context_exceeded, model_unavailable
 from gym_core.servers.model.rejections import (
+    PICTURE_LIMIT_ADVICE,
     named_fields,
     read_context_refusal,
     read_output_cap,
+    speaks_of_picture_limit,
     wants_completion_tokens,
 )
 from gym_core.servers.model.request import ShapedBody
@@ -202,6 +204,8 @@ class EndpointPool:
             if question.body.max_tokens is not None and (left is None or 0 < left < question.body.max_tokens):
                 raise _AskAgain(_Question(question.body.with_max_tokens(left), question.without))
             raise context_exceeded(context.limit_tokens, shown)
+        if speaks_of_picture_limit(text):
+            raise model_unavailable(f"{PICTURE_LIMIT_ADVICE} ({shown[:300]})")
         if wants_completion_tokens(text) and endpoint.token_field is None:
             endpoint.token_field = "max_completion_tokens"
             raise _AskAgain(question)

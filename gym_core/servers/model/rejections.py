@@ -17,6 +17,14 @@ _PROMPT = re.compile(
     re.IGNORECASE,
 )
 _OUTPUT_CAP = re.compile(r"at most (\d+) (?:completion|output) tokens", re.IGNORECASE)
+_PICTURE_LIMIT = re.compile(
+    r"at most \d+ image(?:s|\(s\))?(?!\w)|too many images|maximum number of images|limit[-_]mm[-_]per[-_]prompt",
+    re.IGNORECASE,
+)
+PICTURE_LIMIT_ADVICE = (
+    "the endpoint takes fewer pictures in one prompt than an episode has: raise its limit, "
+    "with vLLM --limit-mm-per-prompt '{\"image\": 100}'"
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,11 @@ def read_output_cap(text: str) -> int | None:
     """The endpoint's own limit of one answer, when that is what it complains of."""
     found = _OUTPUT_CAP.search(text)
     return int(found[1]) if found else None
+
+
+def speaks_of_picture_limit(text: str) -> bool:
+    """Whether the endpoint takes fewer pictures a prompt than it was sent: a setting of it, vLLM's among others."""
+    return _PICTURE_LIMIT.search(text) is not None
 
 
 def named_fields(text: str, candidates: Iterable[str]) -> frozenset[str]:

@@ -7,6 +7,7 @@ from gym_core.servers.model.rejections import (
     named_fields,
     read_context_refusal,
     read_output_cap,
+    speaks_of_picture_limit,
     wants_completion_tokens,
 )
 
@@ -69,3 +70,19 @@ def test_other_refusals_name_fields_and_limits() -> None:
     )
     assert wants_completion_tokens("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
     assert not wants_completion_tokens("'max_tokens' or 'max_completion_tokens' is too large: 32768.")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("At most 1 image(s) may be provided in one prompt.", True),
+        ("At most 2 images may be provided in one request", True),
+        ("You set or defaulted to '{\"image\": 1}' in `--limit-mm-per-prompt`, but passed 2 image items", True),
+        ("Too many images in the request", True),
+        ("exceeds the maximum number of images (20)", True),
+        ("cannot identify image file", False),
+        ("This model supports at most 16384 completion tokens", False),
+    ],
+)
+def test_a_limit_of_pictures_is_recognised(text: str, expected: bool) -> None:
+    assert speaks_of_picture_limit(text) is expected
