@@ -439,10 +439,12 @@ async def test_a_responses_body_full_of_mistakes_does_not_hold_up_the_server(pro
     assert (many.status_code, "mistakes" in many.text) == (400, True)
 
 
-async def test_a_check_is_one_real_completion_with_a_picture(proxy: Proxy, endpoint: ScriptedEndpoint) -> None:
+async def test_a_check_is_one_real_completion_with_two_pictures(proxy: Proxy, endpoint: ScriptedEndpoint) -> None:
     report = EndpointReport.model_validate_json((await proxy.as_run("POST", "/v1/check")).content)
     assert (report.ok, report.message, report.accepts_images) == (True, "", True)
-    assert "image_url" in endpoint.requests[-1].raw.decode()
+    messages = endpoint.requests[-1].body["messages"]
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "user"]
+    assert [message["content"][1]["type"] for message in messages if message["role"] == "user"] == ["image_url"] * 2
     endpoint.fail_always(Fault.UNAUTHORIZED)
     report = EndpointReport.model_validate_json((await proxy.as_run("POST", "/v1/check")).content)
     assert (report.ok, "HTTP 401" in report.message) == (False, True)
@@ -450,6 +452,18 @@ async def test_a_check_is_one_real_completion_with_a_picture(proxy: Proxy, endpo
     endpoint.rule = lambda messages: str(messages)
     report = EndpointReport.model_validate_json((await proxy.as_run("POST", "/v1/check")).content)
     assert (report.ok, report.leaks_list_content) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("max_pictures", "ok", "said"), [(1, True, "--limit-mm-per-prompt"), (0, False, "refuses images")]
+)
+async def test_a_check_warns_of_an_endpoint_that_takes_one_picture(
+    proxy: Proxy, endpoint: ScriptedEndpoint, max_pictures: int, ok: bool, said: str
+) -> None:
+    endpoint.max_pictures = max_pictures
+    report = EndpointReport.model_validate_json((await proxy.as_run("POST", "/v1/check")).content)
+    assert (report.ok, report.accepts_images, report.answers) == (ok, ok, True)
+    assert said in report.message
 
 
 async def test_no_secret_shows_in_any_answer(proxy: Proxy, endpoint: ScriptedEndpoint) -> None:

@@ -1,4 +1,4 @@
-"""One look at a model endpoint before a run trusts it: does it answer, with a picture, and with which extras."""
+"""One look at a model endpoint before a run trusts it: does it answer, with pictures, and with which extras."""
 
 import asyncio
 import re
@@ -6,13 +6,15 @@ import struct
 import time
 import zlib
 from base64 import b64encode
+from dataclasses import dataclass
 
 import msgspec
 
 from gym_core.http.upstream import Upstream, UpstreamError
 from gym_core.servers.model.answer import MAX_ERROR_BYTES
 from gym_core.servers.model.config import EndpointSettings
-from gym_core.servers.model.rejections import wants_completion_tokens
+from gym_core.servers.model.dialect import TOOL_IMAGES_TEXT
+from gym_core.servers.model.rejections import PICTURE_LIMIT_ADVICE, speaks_of_picture_limit, wants_completion_tokens
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.wire import JsonObject
 
@@ -22,6 +24,14 @@ _MAX_REPLY_BYTES = 8 << 20
 _LEAK = re.compile(rb"\[?\{'(?:type|text)': '(?:text|image_url|image|input_text|output_text)'")
 _PROBE_SIDE_PX = 56
 """Two by two patches of the Qwen family: smaller pictures are refused by some."""
+
+_PROBE_CALL: JsonObject = {
+    "id": "probe0001",  # nine letters and digits: templates of the Mistral family take no other
+    "type": "function",
+    "function": {"name": "read", "arguments": "{}"},
+}
+_REFUSALS = frozenset({400, 422, 500})
+"""What endpoints say of a prompt that they do not take; 500 is a chat template that failed."""
 
 
 class _Model(msgspec.Struct):
@@ -45,6 +55,14 @@ class _Choice(msgspec.Struct):
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
     prompt_token_ids: list[int] | None = None
+
+
+@dataclass
+class _Tried:
+    status: int
+    content: bytes
+    refusal_of_two: bytes | None = None
+    """What the endpoint said when it took no second picture."""
 
 
 class EndpointProbe:
@@ -74,13 +92,11 @@ class EndpointProbe:
     async def report(self) -> EndpointReport:
         started = time.monotonic()
         models = await self.models()
-        status, content = await self._complete(self._probe(with_image=True, with_extras=True))
-        extras = bool(self._settings.wanted)
-        if status in (400, 422) and extras:
-            status, content = await self._complete(self._probe(with_image=True, with_extras=False))
+        tried = await self._most_pictures()
+        status, content = tried.status, tried.content
         accepts_images = status == 200
         if status != 200:
-            status, content = await self._complete(self._probe(with_image=False, with_extras=False))
+            status, content = await self._complete(self._probe(n_pictures=0, with_extras=False))
         completion = _read_completion(content) if status == 200 else None
         message = ""
         if completion is None:
@@ -88,6 +104,8 @@ class EndpointProbe:
             message = f"{self._settings.base_urls[0]}: HTTP {status}: {shown[:300]}"
         elif not accepts_images:
             message = "the endpoint refuses images: this model cannot be run on visual tasks"
+        elif tried.refusal_of_two is not None:
+            message = self._warning_of_one_picture(tried.refusal_of_two)
         leaks = bool(_LEAK.search(content)) and completion is not None
         if leaks:
             message = (
@@ -109,14 +127,41 @@ class EndpointProbe:
             seconds=time.monotonic() - started,
         )
 
-    def _probe(self, *, with_image: bool, with_extras: bool) -> JsonObject:
-        parts: list[JsonObject] = [{"type": "text", "text": "Reply with one word."}]
-        if with_image:
-            parts.append({"type": "image_url", "image_url": {"url": _picture()}})
+    async def _most_pictures(self) -> "_Tried":
+        """With two pictures as an episode sends them, or else with one; each with our extras, or else without."""
+        tried = _Tried(0, b"")
+        for n_pictures in (2, 1):
+            for with_extras in (True, False) if self._settings.wanted else (False,):
+                tried.status, tried.content = await self._complete(
+                    self._probe(n_pictures=n_pictures, with_extras=with_extras)
+                )
+                if tried.status not in _REFUSALS:
+                    return tried
+            tried.refusal_of_two = tried.refusal_of_two or tried.content
+        return tried
+
+    def _warning_of_one_picture(self, refusal: bytes) -> str:
+        text = refusal[:MAX_ERROR_BYTES].decode("utf-8", "replace")
+        advice = f"; {PICTURE_LIMIT_ADVICE}" if speaks_of_picture_limit(text) else ""
+        return (
+            "the endpoint takes one picture but refuses a second one after a tool's result: reading crops will fail"
+            f"{advice} ({self._settings.masked(text)[:300]})"
+        )
+
+    def _probe(self, *, n_pictures: int, with_extras: bool) -> JsonObject:
+        """The second picture comes as a harness sends what a tool read: in a user message after the tool's own."""
+        picture: JsonObject = {"type": "image_url", "image_url": {"url": _picture()}}
+        asked: JsonObject = {"type": "text", "text": "Reply with one word."}
         messages: list[JsonObject] = [
             {"role": "system", "content": "You are helpful."},
-            {"role": "user", "content": parts},
+            {"role": "user", "content": [asked, picture] if n_pictures else [asked]},
         ]
+        if n_pictures == 2:
+            messages += [
+                {"role": "assistant", "content": "", "tool_calls": [_PROBE_CALL]},
+                {"role": "tool", "tool_call_id": _PROBE_CALL["id"], "content": "Image read successfully"},
+                {"role": "user", "content": [{"type": "text", "text": TOOL_IMAGES_TEXT}, picture]},
+            ]
         body: JsonObject = {"model": self._settings.model, "messages": messages, "max_tokens": 16}
         return body | (self._settings.wanted | {"return_prompt_text": True} if with_extras else {})
 

@@ -147,7 +147,7 @@ class ModelServer(Server[ModelConfigT]):
         return await self.sessions.close(session_id)
 
     async def check(self) -> EndpointReport:
-        """One real completion with a picture. Takes up to `CHECK_TIMEOUT_S` a try; never raises."""
+        """One real completion with two pictures. Takes up to `CHECK_TIMEOUT_S` a try; never raises."""
         return await self._probe.report()
 
     async def context_tokens(self) -> int:
