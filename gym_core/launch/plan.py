@@ -66,7 +66,6 @@ class HeadSlice(Wire):
     servers: list[ServerEntry]
     environments: dict[str, EnvironmentEntry]
     sampling: Sampling
-    run_values: JsonObject
     config_view: JsonObject
     """The merged configuration, redacted."""
     versions: dict[str, str]
@@ -148,7 +147,6 @@ def head_slice(
         servers=servers,
         environments={name: _environment(checked, e) for name, e in checked.run.environments.items()},
         sampling=checked.run.sampling,
-        run_values=redact(checked.run.run_values, checked.secrets),
         config_view=redact(checked.composed.values, checked.secrets),
         versions={"gym": version("visual-agent-gym"), "toolkit": toolkit_dir().name},
         argv=[MASK if any(s in word for s in checked.secrets) else word for word in argv],
