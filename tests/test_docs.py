@@ -243,7 +243,6 @@ def _served() -> set[tuple[str, str]]:
         servers=[],
         environments={},
         sampling={},
-        run_values={},
         config_view={},
         versions={},
         argv=[],
