@@ -18,6 +18,7 @@ from gym_core.errors import (
     ModelUnavailable,
     Outcome,
     error_of_kind,
+    kind_of_word,
     outcome_of,
 )
 from gym_core.sandbox.contract import ExecResult
@@ -151,8 +152,7 @@ def _endpoint_failure(ending: Ending) -> EpisodeError | None:
     calls = ending.calls
     if calls is None or not calls.last_failure:
         return None
-    known = calls.last_failure in FailureKind.__members__.values()
-    kind = FailureKind(calls.last_failure) if known else FailureKind.MODEL_UNAVAILABLE
+    kind = kind_of_word(calls.last_failure) or FailureKind.MODEL_UNAVAILABLE
     return error_of_kind(kind, calls.last_failure_message or "the endpoint failed")
 
 

@@ -5,7 +5,15 @@ import builtins
 import msgspec
 from starlette.responses import Response
 
-from gym_core.errors import FAILURE_POLICY, ConfigError, EpisodeError, FailureKind, TransportError, error_of_kind
+from gym_core.errors import (
+    FAILURE_POLICY,
+    ConfigError,
+    EpisodeError,
+    FailureKind,
+    TransportError,
+    error_of_kind,
+    kind_of_word,
+)
 from gym_core.types.wire import Wire
 
 BAD_REQUEST = "bad_request"
@@ -53,8 +61,9 @@ def error_of(status: int, body: bytes, where: str) -> Exception:
     if isinstance(name, str) and name in _STANDARD:
         standard: type[Exception] = getattr(builtins, name)
         return standard(message)
-    if kind in FailureKind.__members__.values():
-        return error_of_kind(FailureKind(kind), message)
+    failure = kind_of_word(kind)
+    if failure is not None:
+        return error_of_kind(failure, message)
     if status == 422:
         return ValueError(f"{where}: {message}")
     return TransportError(f"{where}: HTTP {status} {kind}: {message}")

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from gym_core.errors import EpisodeError
 from gym_core.http.app import first_mistakes
 from gym_core.http.auth import bearer_token
+from gym_core.http.departure import caller_gone
 from gym_core.http.problem import BAD_REQUEST, problem_response, response_of
 from gym_core.sandbox.contract import Launch, Sandbox
 from gym_core.sandbox.exec_frames import BEAT, OutputFrame, ResultFrame, line
@@ -117,7 +118,7 @@ class _ExecReply(Response):
         with self._table.using(*self._credentials) as sandbox:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             running = asyncio.ensure_future(self._run(sandbox))
-            leaving = asyncio.ensure_future(_hung_up(receive))
+            leaving = asyncio.ensure_future(caller_gone(receive))
             sending = asyncio.ensure_future(self._send(send))
             try:
                 await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -147,11 +148,6 @@ class _ExecReply(Response):
             await send({"type": "http.response.body", "body": text, "more_body": bool(text)})
             if not text:
                 return
-
-
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _answering(endpoint: _Endpoint) -> _Endpoint:

@@ -20,6 +20,7 @@ from gym_core.config.schema import ServerRef
 from gym_core.datasets.images import PreparedImage
 from gym_core.errors import FAILURE_POLICY, EpisodeError, FailureKind, Outcome, SessionError
 from gym_core.http.app import add_route, first_mistakes
+from gym_core.http.departure import caller_gone
 from gym_core.http.problem import BAD_REQUEST, problem_response
 from gym_core.sandbox.contract import Sandbox
 from gym_core.sandbox.leased import LeasedSandbox
@@ -185,7 +186,7 @@ class AgentServer(Server[AgentConfigT]):
         except ValueError as error:
             return problem_response(422, BAD_REQUEST, f"POST /v1/responses: {first_mistakes(error)}")
         responding = asyncio.create_task(self.respond(session_id, body))
-        leaving = asyncio.create_task(_caller_left(request))
+        leaving = asyncio.create_task(caller_gone(request.receive))
         try:
             await asyncio.wait({responding, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not responding.done():
@@ -255,12 +256,6 @@ class AgentServer(Server[AgentConfigT]):
         content = await self.get_image(**request.path_params)
         headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
         return Response(content, media_type="application/octet-stream", headers=headers)
-
-
-async def _caller_left(request: Request) -> None:
-    """Returns when the caller has gone. To be used once the body was read."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def reply_of(turn: Turn) -> ResponsesReply:

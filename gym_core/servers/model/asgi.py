@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from starlette.types import Receive, Scope, Send
 
+from gym_core.http.departure import caller_gone
 from gym_core.servers.model.refusal import Refusal
 
 JSON_HEADERS = [(b"content-type", b"application/json")]
@@ -44,7 +45,7 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
 async def until_client_leaves(receive: Receive, work: Coroutine[object, object, ResultT]) -> ResultT:
     """The work's result; the work is cancelled when the client goes. Raises ClientLeft, and what the work raises."""
     working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_disconnect(receive))
+    leaving = asyncio.create_task(caller_gone(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -58,11 +59,6 @@ async def until_client_leaves(receive: Receive, work: Coroutine[object, object, 
                 task.cancel()
                 with suppress(asyncio.CancelledError, Exception):
                     await task
-
-
-async def _disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def send_start(send: Send, status: int, headers: Headers) -> None:
