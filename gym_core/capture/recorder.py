@@ -56,6 +56,29 @@ class CallRecord:
     tokens: CallTokens | None
 
 
+@dataclass(frozen=True)
+class CapturedCall:
+    """One call as it is read back, lean: messages that calls share are one object, token ids are arrays."""
+
+    facts: JsonObject
+    """The fields of `ModelCall` but for the conversation and the tokens."""
+    messages: tuple[bytes, ...]
+    tools: bytes
+    """JSON list."""
+    tokens: CallTokens | None
+
+    def as_model_call(self) -> ModelCall:
+        fields: JsonObject = {
+            "messages": [msgspec.json.decode(message) for message in self.messages],
+            "tools": msgspec.json.decode(self.tools),
+        }
+        if self.tokens is not None:
+            fields |= {"prompt_token_ids": self.tokens.prompt_ids.tolist(), "token_ids": self.tokens.ids_S.tolist()}
+            if self.tokens.logprobs_S is not None:
+                fields["logprobs"] = self.tokens.logprobs_S.tolist()
+        return ModelCall.model_validate(self.facts | fields)
+
+
 class _Added(msgspec.Struct):
     """What a record adds to the one before it in the file."""
 
@@ -158,6 +181,11 @@ def read_calls(path: Path) -> Iterator[ModelCall]:
 
     A torn end is skipped. Raises FileNotFoundError, and SegmentDamaged or ValueError for damage elsewhere.
     """
+    return (call.as_model_call() for call in read_captured(path))
+
+
+def read_captured(path: Path) -> Iterator[CapturedCall]:
+    """As `read_calls`, without decoding the conversations: O(new content) a call, but for one copy of its ids."""
     previous = _Previous()
     open_intents: dict[str, JsonObject] = {}
     decompressor = zstandard.ZstdDecompressor()
@@ -173,27 +201,21 @@ def read_calls(path: Path) -> Iterator[ModelCall]:
         call, previous = _restore(head, facts, payload[_LENGTH.size + n_head :], previous)
         yield call
     for facts in open_intents.values():
-        yield ModelCall.model_validate(facts | {"outcome": CallOutcome.LOST})
+        yield CapturedCall(facts | {"outcome": CallOutcome.LOST}, (), b"[]", None)
 
 
-def _restore(head: _Head, facts: JsonObject, arrays: bytes, previous: _Previous) -> tuple[ModelCall, _Previous]:
+def _restore(head: _Head, facts: JsonObject, arrays: bytes, previous: _Previous) -> tuple[CapturedCall, _Previous]:
     added = head.messages or _Added(0, [])
     if added.keep > len(previous.messages) or head.n_prompt_kept > len(previous.ids):
         raise ValueError(f"call {facts['call_id']!r} builds on a record that is not there")
-    messages = [*previous.messages[: added.keep], *map(bytes, added.add)]
+    messages = (*previous.messages[: added.keep], *map(bytes, added.add))
     tools = previous.tools if bytes(head.tools) == b"null" else bytes(head.tools)
-    tokens: JsonObject = {}
-    ids = previous.ids
+    tokens, ids = None, previous.ids
     if head.n_prompt_added >= 0:
         prompt = np.concatenate([ids[: head.n_prompt_kept], np.frombuffer(arrays, "<i4", head.n_prompt_added)])
         sampled = np.frombuffer(arrays, "<i4", head.n_sampled, 4 * head.n_prompt_added)
         ids = np.concatenate([prompt, sampled])
-        tokens = {"prompt_token_ids": prompt.tolist(), "token_ids": sampled.tolist()}
-        if head.n_logprobs:
-            offset = 4 * (head.n_prompt_added + head.n_sampled)
-            tokens["logprobs"] = np.frombuffer(arrays, "<f4", head.n_logprobs, offset).tolist()
-    conversation = {
-        "messages": [msgspec.json.decode(message) for message in messages],
-        "tools": msgspec.json.decode(tools),
-    }
-    return ModelCall.model_validate(facts | conversation | tokens), _Previous(messages, tools, ids)
+        offset = 4 * (head.n_prompt_added + head.n_sampled)
+        logprobs = np.frombuffer(arrays, "<f4", head.n_logprobs, offset) if head.n_logprobs else None
+        tokens = CallTokens(prompt, sampled, logprobs)
+    return CapturedCall(facts, messages, tools, tokens), _Previous(messages, tools, ids)

@@ -15,6 +15,7 @@ from gym_core.errors import FAILURE_POLICY
 from gym_core.types.ids import EpisodeId, SafeId
 from gym_core.types.responses import ResponsesReply
 from gym_core.types.rollout import EpisodeEvidence, EpisodeTiming, RolloutKey, RolloutRecord
+from gym_core.types.sample import SequenceSummary
 from gym_core.types.session import AgentReport, CaptureSummary, SandboxEnforcement
 from gym_core.types.task import Task
 from gym_core.types.verification import Verification
@@ -181,6 +182,7 @@ def flat_from_record(record: RolloutRecord) -> JsonObject:
         "_gym_timing": _dumped(evidence.timing),
         "_gym_agent": _dumped(evidence.agent),
         "_gym_capture": _dumped(evidence.capture) if evidence.capture else None,
+        "_gym_sequences": _dumped(evidence.sequences) if evidence.sequences else None,
         "_gym_sandbox": _dumped(evidence.sandbox) if evidence.sandbox else None,
     }
 
@@ -208,11 +210,13 @@ def record_from_flat(flat: JsonObject) -> RolloutRecord:
 
 def _evidence_from_flat(flat: JsonObject) -> EpisodeEvidence:
     response, capture, sandbox = flat["response"], flat["_gym_capture"], flat["_gym_sandbox"]
+    sequences = flat.get("_gym_sequences")  # rows of before 0.2 have none
     return EpisodeEvidence(
         episode_id=EpisodeId(rollout_id=flat["_ng_rollout_id"], attempt=flat["_ng_attempt_index"]),
         response=_parsed(ResponsesReply, response) if response else None,
         agent=_parsed(AgentReport, flat["_gym_agent"]),
         capture=_parsed(CaptureSummary, capture) if capture else None,
+        sequences=_parsed(SequenceSummary, sequences) if sequences else None,
         sandbox=_parsed(SandboxEnforcement, sandbox) if sandbox else None,
         timing=_parsed(EpisodeTiming, flat["_gym_timing"]),
     )

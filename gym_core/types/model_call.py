@@ -19,6 +19,25 @@ class CallOutcome(StrEnum):
     """It was sent and nothing was kept of how it went: this process died, or the disk was full."""
 
 
+class CaptureGap(StrEnum):
+    """What a captured answer lacks. Only one that lacks nothing is complete, and only a complete one is trained."""
+
+    NO_END = "no_end"
+    """The stream broke off."""
+    NO_DONE = "no_done"
+    """It ended without `[DONE]`."""
+    NO_FINISH_REASON = "no_finish_reason"
+    NO_PROMPT_IDS = "no_prompt_ids"
+    NO_USAGE = "no_usage"
+    """The endpoint did not count its tokens, so nobody can say that none is missing."""
+    IDS_NOT_LOGPROBS = "ids_not_logprobs"
+    """As many sampled ids as log-probabilities are needed."""
+    IDS_NOT_USAGE = "ids_not_usage"
+    """As many sampled ids as the endpoint counted are needed."""
+    BAD_LOGPROB = "bad_logprob"
+    """One is not finite, above 0, or the mark of a token that was cut from the distribution (-9999)."""
+
+
 class CalledTool(Wire):
     id: str
     name: str
@@ -77,10 +96,27 @@ class ModelCall(Wire):
     notes: list[str] = []
     """Stable phrases, such as "template_leak" or "token_ids_incomplete"."""
     prompt_token_ids: list[int] | None = None
+    gaps: list[CaptureGap] | None = None
+    """What the answer's capture lacks: [] is complete; None when there is no answer."""
+    policy_version: int | None = None
+    """Of the weights when the last attempt was sent; None when nobody set one."""
+    policy_version_end: int | None = None
+    """When the answer was whole."""
     token_ids: list[int] | None = None
     """Sampled ids, the end-of-turn token included: as many as `answer.output_tokens`."""
     logprobs: list[float] | None = None
     """Natural log, one per entry of `token_ids`, float32 precision."""
+
+
+class ImageTokens(Wire):
+    """How the model's prompts stand for a picture: a run of one token, repeated."""
+
+    token_id: int
+    side_px: int | None = None
+    """Pixels of a placeholder's side, for models that lay a picture out in a grid; None for others."""
+    min_tokens: int | None = None
+    max_tokens: int | None = None
+    """Of one picture; larger ones are scaled down. None when it is not known."""
 
 
 class EndpointReport(Wire):
@@ -101,4 +137,10 @@ class EndpointReport(Wire):
     accepts_images: bool = False
     leaks_list_content: bool = False
     """Its chat template prints list-shaped content as program text: scores would be of a garbled prompt."""
+    logprobs_mode: Literal["raw", "processed", "unknown"] = "unknown"
+    """"raw": of the model's own distribution; "processed": after temperature, top_k and top_p."""
+    image_tokens: ImageTokens | None = None
+    """None when prompt ids are not given, or their placeholders could not be told."""
+    accepts_token_prompts: bool = False
+    """It renders, generates from token ids and reads them back: what `exact_prefix` needs."""
     seconds: float = 0.0

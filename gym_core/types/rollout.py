@@ -6,6 +6,7 @@ from pydantic import Field
 
 from gym_core.types.ids import EpisodeId, SafeId
 from gym_core.types.responses import ResponsesReply
+from gym_core.types.sample import SequenceSummary
 from gym_core.types.session import AgentReport, CaptureSummary, SandboxEnforcement
 from gym_core.types.task import Task
 from gym_core.types.verification import Failure, Verification
@@ -57,6 +58,8 @@ class EpisodeEvidence(Wire):
     response: ResponsesReply | None = None
     agent: AgentReport = AgentReport()
     capture: CaptureSummary | None = None
+    sequences: SequenceSummary | None = None
+    """None when the endpoint gave no token ids."""
     sandbox: SandboxEnforcement | None = None
     timing: EpisodeTiming = EpisodeTiming()
 
