@@ -1,0 +1,301 @@
+"""Which call a request goes on from, told by the content of its messages alone.
+
+Two messages are one turn when they say the same, whatever way they are written: content null, "" or absent, a string or
+a list with one text part, tool arguments with other white space or key order. Pictures count by their SHA-256.
+Reasoning does not count: chat templates and harnesses drop it. White space of a text does.
+
+The system prompt and the tools are no turns. They are compared apart, so that a change of them can be told from a
+change of the conversation. Whether the tokens go on as well is not known here (see `gym_core.capture.sequences`).
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+from msgspec import Raw
+
+from gym_core.capture.images import REFERENCE_PREFIX, parse_data_url
+from gym_core.types.model_call import CallAnswer
+
+MAX_REMEMBERED_TURNS = 20_000
+_DIGEST_BYTES = 16
+_SYSTEM_ROLES = ("system", "developer")
+_MAX_EXACT = 2**53
+"""Whole numbers below it are exact in JavaScript."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one message says."""
+
+    key: bytes
+    """Digest; equal for messages that say the same."""
+    role: str
+    """"" for a message that could not be read: its key is of its bytes."""
+    text: str = ""
+    """Its text parts, joined."""
+    reasoning: str = ""
+    """Not in `key`."""
+    images: tuple[str, ...] = ()
+    """SHA-256, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A call that a request may go on from."""
+
+    call_id: str
+    same_system: bool
+    same_tools: bool
+
+    @property
+    def same_head(self) -> bool:
+        return self.same_system and self.same_tools
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request stands among the calls of its session. Counts are of all its messages, system ones included."""
+
+    parents: tuple[Candidate, ...]
+    """Calls whose messages and answer are the longest such beginning of these messages. Several when one request was
+    answered more than once with the same words: token ids alone can tell which was gone on with. Those with the same
+    system prompt and tools come first, then the most recent."""
+    n_parent: int
+    """Messages of that beginning, its answer included; those of the system prompt alone when there is no parent."""
+    n_known: int
+    """Messages that some call's messages and answer begin with as well; not fewer than `n_parent`."""
+    known_by: str | None
+    """The most recent such call; None when not even the first turn is known."""
+
+
+class _ImageUrl(msgspec.Struct, gc=False):
+    url: str
+    detail: str | None = None
+
+
+class _Part(msgspec.Struct, gc=False):
+    type: Literal["text", "image_url", "refusal"]
+    text: str | None = None
+    refusal: str | None = None
+    image_url: _ImageUrl | None = None
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str
+    arguments: str = ""
+
+
+class _ToolCall(msgspec.Struct, gc=False):
+    function: _Function
+    id: str = ""
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: str
+    content: str | list[_Part] | None = None
+    name: str | None = None
+    tool_calls: list[_ToolCall] | None = None
+    tool_call_id: str | None = None
+    refusal: str | None = None
+    reasoning: Raw = Raw(b"null")
+    reasoning_content: Raw = Raw(b"null")
+
+
+class _Role(msgspec.Struct, gc=False):
+    role: str = ""
+
+
+def _number(text: str) -> int | float:
+    """JavaScript harnesses write 1.0 as 1 and 6e4 as 60000."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < _MAX_EXACT else value
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+_ROLE = msgspec.json.Decoder(_Role)
+_ARGUMENTS = msgspec.json.Decoder(float_hook=_number)
+_CANONICAL = msgspec.json.Encoder(order="sorted")
+
+
+def read_turn(raw: bytes) -> Turn:
+    """The turn that a message's JSON makes. Never raises: what cannot be read is equal to nothing but itself."""
+    try:
+        message = _MESSAGE.decode(raw)
+        parts = _parts_of(message.content)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError):
+        return Turn(_digest(b"raw:" + raw), _role_of(raw))
+    if message.refusal:
+        parts.append(("refusal", message.refusal, ""))
+    calls = [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()]
+    return Turn(
+        _key(message.role, parts, calls, (message.name or "", message.tool_call_id or "")),
+        message.role,
+        "".join(text for kind, text, _ in parts if kind == "text"),
+        _string(message.reasoning) or _string(message.reasoning_content),
+        tuple(name for kind, name, _ in parts if kind == "image"),
+    )
+
+
+def answer_turn(answer: CallAnswer) -> Turn:
+    """The turn that an answer makes when a harness sends it back."""
+    parts = [("text", answer.content, "")] if answer.content else []
+    calls = [(call.id, call.name, call.arguments) for call in answer.tool_calls]
+    return Turn(_key("assistant", parts, calls, ("", "")), "assistant", answer.content, answer.reasoning)
+
+
+def _key(
+    role: str,
+    parts: Sequence[tuple[str, str, str]],
+    calls: Sequence[tuple[str, str, str]],
+    names: tuple[str, str],
+) -> bytes:
+    canonical_calls = [(call_id, name, _canonical(arguments)) for call_id, name, arguments in calls]
+    return _digest(msgspec.json.encode((role, parts, canonical_calls, names)))
+
+
+def _parts_of(content: str | list[_Part] | None) -> list[tuple[str, str, str]]:
+    """(kind, text or SHA-256, detail); empty texts say nothing and are left out. Raises ValueError."""
+    if not content:
+        return []
+    if isinstance(content, str):
+        return [("text", content, "")]
+    parts = []
+    for part in content:
+        if part.image_url is not None:
+            detail = part.image_url.detail or ""
+            parts.append(("image", _image_hash(part.image_url.url), "" if detail == "auto" else detail))
+        elif part.text or part.refusal:
+            parts.append((part.type, part.text or part.refusal or "", ""))
+    return parts
+
+
+def _image_hash(url: str) -> str:
+    if url.startswith(REFERENCE_PREFIX):
+        return url.removeprefix(REFERENCE_PREFIX)
+    return hashlib.sha256(parse_data_url(url)).hexdigest()
+
+
+def _canonical(arguments: str) -> str:
+    try:
+        return "json:" + _CANONICAL.encode(_ARGUMENTS.decode(arguments or "{}")).decode()
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return "text:" + arguments
+
+
+def _string(raw: Raw) -> str:
+    value = bytes(raw)
+    return str(msgspec.json.decode(value)) if value[:1] == b'"' else ""
+
+
+def _role_of(raw: bytes) -> str:
+    try:
+        return _ROLE.decode(raw).role
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+@dataclass
+class TurnMemory:
+    """Turns by the bytes of their messages: a session's messages come back with every call.
+
+    Bytes that calls share as one object cost a look-up. Bounded: past its limit it starts again, which costs time only.
+    """
+
+    _turns: dict[bytes, Turn] = field(default_factory=dict)
+
+    def read(self, raw: bytes) -> Turn:
+        turn = self._turns.get(raw)
+        if turn is None:
+            if len(self._turns) >= MAX_REMEMBERED_TURNS:
+                self._turns.clear()
+            turn = self._turns[raw] = read_turn(raw)
+        return turn
+
+    def split_system(self, messages: Sequence[bytes]) -> int:
+        """How many of the first messages are the system prompt."""
+        n = 0
+        while n < len(messages) and self.read(messages[n]).role in _SYSTEM_ROLES:
+            n += 1
+        return n
+
+
+@dataclass(slots=True)
+class _Answered:
+    call_id: str
+    system: bytes
+    tools: bytes
+
+
+@dataclass(slots=True)
+class _Node:
+    """One beginning of a conversation."""
+
+    children: dict[bytes, "_Node"] = field(default_factory=dict)
+    """By the key of the next turn."""
+    ended_here: list[_Answered] = field(default_factory=list)
+    """Calls whose messages and answer are this beginning, in the order they were added."""
+    latest: str = ""
+    """The last call added whose messages and answer begin like this."""
+
+
+class ConversationIndex:
+    """The calls of one session by what was said. Both methods cost one look-up per message."""
+
+    def __init__(self, turns: TurnMemory | None = None) -> None:
+        self._turns = turns or TurnMemory()
+        self._root = _Node()
+
+    def add(self, call_id: str, messages: Sequence[bytes], answer: CallAnswer, tools: bytes = b"[]") -> None:
+        """Note a call that was answered. `messages` as they are kept: JSON of each, images as references."""
+        n_system = self._turns.split_system(messages)
+        node = self._root
+        for turn in self._conversation(messages, n_system, answer):
+            child = node.children.get(turn.key)
+            if child is None:
+                child = node.children[turn.key] = _Node()
+            node = child
+            node.latest = call_id
+        node.ended_here.append(_Answered(call_id, self._system_key(messages, n_system), tools or b"[]"))
+
+    def place(self, messages: Sequence[bytes], tools: bytes = b"[]") -> Place:
+        """Where a request stands among the calls that were added so far."""
+        n_system = self._turns.split_system(messages)
+        node = self._root
+        parents: Sequence[_Answered] = ()
+        n_parent = n_known = n_system
+        for raw in messages[n_system:]:
+            child = node.children.get(self._turns.read(raw).key)
+            if child is None:
+                break
+            node = child
+            n_known += 1
+            if node.ended_here:
+                parents, n_parent = node.ended_here, n_known
+        return Place(
+            self._candidates(parents, self._system_key(messages, n_system), tools or b"[]"),
+            n_parent,
+            n_known,
+            node.latest or None,
+        )
+
+    def parents_of(self, messages: Sequence[bytes], tools: bytes = b"[]") -> tuple[Candidate, ...]:
+        """See `Place.parents`."""
+        return self.place(messages, tools).parents
+
+    def _conversation(self, messages: Sequence[bytes], n_system: int, answer: CallAnswer) -> Iterator[Turn]:
+        yield from map(self._turns.read, messages[n_system:])
+        yield answer_turn(answer)
+
+    def _system_key(self, messages: Sequence[bytes], n_system: int) -> bytes:
+        return b"".join(self._turns.read(raw).key for raw in messages[:n_system])
+
+    def _candidates(self, answered: Sequence[_Answered], system: bytes, tools: bytes) -> tuple[Candidate, ...]:
+        found = [Candidate(call.call_id, call.system == system, call.tools == tools) for call in reversed(answered)]
+        return tuple(sorted(found, key=lambda candidate: not candidate.same_head))
