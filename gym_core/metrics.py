@@ -5,8 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gym_core.types.metrics import Coverage, Estimate, MetricsReport, Spread
+from gym_core.types.metrics import Coverage, Estimate, MetricsReport, SequenceReport, Spread
 from gym_core.types.rollout import RolloutRecord
+from gym_core.types.sample import DriftReason, SequenceSummary
 
 MATCHER = "matcher"
 """What a row gives as its `judge_model` when the rule-based matcher was the judge; null says so too."""
@@ -27,6 +28,7 @@ class Outcome:
     tool_calls: Mapping[str, int]
     tokens: Mapping[str, int]
     seconds: Mapping[str, float]
+    sequences: SequenceSummary | None
 
 
 def outcome_of(record: RolloutRecord) -> Outcome:
@@ -50,6 +52,7 @@ def outcome_of(record: RolloutRecord) -> Outcome:
         tool_calls=evidence.agent.tool_calls,
         tokens={**tokens, "images": len(capture.images) if capture else 0},
         seconds=evidence.timing.model_dump(),
+        sequences=evidence.sequences,
     )
 
 
@@ -90,6 +93,26 @@ def aggregate(outcomes: Sequence[Outcome], *, environment: str, expected: int) -
         tokens=_spreads([o.tokens for o in measured]),
         seconds=_spreads([o.seconds for o in outcomes]),
         matcher_agreement=sum(agreements) / len(agreements) if agreements else None,
+        sequences=sequence_report(o.sequences for o in outcomes),
+    )
+
+
+def sequence_report(summaries: Iterable[SequenceSummary | None]) -> SequenceReport | None:
+    """Sums over rollouts; None when none of them has token ids."""
+    known = [summary for summary in summaries if summary is not None]
+    if not known:
+        return None
+    drifts: Counter[DriftReason] = Counter()
+    for summary in known:
+        drifts.update(summary.drifts)
+    return SequenceReport(
+        rollouts=len(known),
+        drifted_rollouts=sum(any(summary.drifts.values()) for summary in known),
+        drifts=dict(drifts),
+        drifted_tokens=sum(summary.drifted_tokens for summary in known),
+        calls=sum(summary.calls for summary in known),
+        incomplete_calls=sum(summary.incomplete_calls for summary in known),
+        sampled_tokens=sum(summary.sampled_tokens for summary in known),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gym_core.cli.terminal import counted, duration, printable, table
-from gym_core.types.metrics import Estimate, MetricsReport, Spread
+from gym_core.types.metrics import Estimate, MetricsReport, SequenceReport, Spread
 from gym_core.types.run import RunResult, RunState
 
 _ORDER_OF_FILES = ("rollouts", "failures", "metrics", "manifest", "assets", "captures")
@@ -50,6 +50,8 @@ def _metrics_lines(report: MetricsReport) -> list[str]:
         lines.append(
             f"  matcher      agrees with the judge on {report.matcher_agreement:.1%} of the rollouts that it graded"
         )
+    if report.sequences is not None:
+        lines.append(_sequences_line(report.sequences))
     others = {name: value for name, value in report.key_metrics.items() if name != "mean/reward"}
     lines += _section("metrics", [(name, f"{value:.4f}") for name, value in sorted(others.items())])
     lines += _section("by category", _estimates(report.by_category))
@@ -62,6 +64,22 @@ def _metrics_lines(report: MetricsReport) -> list[str]:
     ):
         lines += _section(title, _spreads(spreads))
     return lines
+
+
+def _sequences_line(report: SequenceReport) -> str:
+    """How much of what was sampled can be trained as it was."""
+    line = (
+        f"  tokens       {counted(report.sampled_tokens, 'sampled token')} captured in {counted(report.calls, 'call')}"
+    )
+    if report.incomplete_calls:
+        line += f", {counted(report.incomplete_calls, 'call')} not whole"
+    if not report.drifted_rollouts:
+        return f"{line}; no drift"
+    reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(report.drifts.items(), key=lambda d: -d[1]))
+    return (
+        f"{line}; drift in {report.drifted_share:.1%} of the rollouts ({reasons}; "
+        f"{counted(report.drifted_tokens, 'token')})"
+    )
 
 
 def _section(title: str, rows: list[tuple[str, ...]]) -> list[str]:

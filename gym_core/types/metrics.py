@@ -1,5 +1,6 @@
 """The metrics report of a run: `X_aggregate_metrics.json`."""
 
+from gym_core.types.sample import DriftReason
 from gym_core.types.wire import Wire
 
 
@@ -33,6 +34,27 @@ class Spread(Wire):
     max: float
 
 
+class SequenceReport(Wire):
+    """The token sequences of many rollouts, and how often a conversation went on while its tokens did not."""
+
+    rollouts: int
+    """Whose endpoint gave token ids."""
+    drifted_rollouts: int
+    """Those of them with a drift."""
+    drifts: dict[DriftReason, int] = {}
+    drifted_tokens: int = 0
+    """Tokens, over all drifts, that the next prompt does not go on with."""
+    calls: int = 0
+    """Captured whole."""
+    incomplete_calls: int = 0
+    """Answered, but some token of them is not known."""
+    sampled_tokens: int = 0
+
+    @property
+    def drifted_share(self) -> float:
+        return self.drifted_rollouts / self.rollouts if self.rollouts else 0.0
+
+
 class MetricsReport(Wire):
     environment: str
     reward: Estimate
@@ -53,3 +75,5 @@ class MetricsReport(Wire):
     """"total", "model", ... per rollout."""
     matcher_agreement: float | None = None
     """Share of measured rollouts on which the deterministic matcher and the verdict agree; None without both."""
+    sequences: SequenceReport | None = None
+    """None when the endpoint gave no token ids."""

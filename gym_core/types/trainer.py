@@ -1,0 +1,245 @@
+"""What a trainer asks of POST /v1/rollouts, and the lines that it gets back, one JSON object each."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, TypeAdapter, model_validator
+
+from gym_core.errors import FailureKind
+from gym_core.types.metrics import SequenceReport
+from gym_core.types.sample import TrainingSample
+from gym_core.types.session import Sampling
+from gym_core.types.wire import BulkyWire, JsonObject, Wire
+
+MAX_ROWS = 4096
+MAX_ROLLOUTS = 100_000
+"""Of one request: prompts times repeats."""
+MAX_PARALLEL = 4096
+
+EndReason = Literal["completed"] | FailureKind
+"""How an episode ended: with an answer that was graded, or by that failure."""
+
+PYVISION_KEPT: tuple[EndReason, ...] = (
+    "completed",
+    FailureKind.AGENT_TIMEOUT,
+    FailureKind.NO_FINAL_ANSWER,
+    FailureKind.AGENT_RUN_ERROR,
+)
+"""DONE, EXCEED_MAX_TURNS (here a time limit bounds the turns) and ERROR_IN_ACTION; not OVER_LENGTH."""
+
+
+class KeepAll(Wire):
+    """Every prompt is played once."""
+
+    method: Literal["all"] = "all"
+
+
+class DynamicSampling(Wire):
+    """DAPO's: prompts are played until so many groups are neither all right nor all wrong. At most that many are open
+    at a time, so that none is played for nothing but its own lack of variance."""
+
+    method: Literal["dynamic"] = "dynamic"
+    groups: int = Field(gt=0, le=MAX_ROWS)
+    max_prompts: int | None = Field(default=None, gt=0)
+    """Budget; None means every prompt there is."""
+
+
+class Oversampling(Wire):
+    """PyVision-RL's oversampling, filtering, ranking.
+
+    Rounds of ceil(factor * prompts) prompts with `num_repeats` rollouts each; groups with a standard deviation of 0 and
+    broken rollouts are dropped; rounds repeat until prompts * num_repeats rollouts are there; groups are ranked by
+    their standard deviation, highest first, and the first prompts * num_repeats rollouts are kept.
+    """
+
+    method: Literal["oversample"] = "oversample"
+    prompts: int = Field(gt=0, le=MAX_ROWS)
+    """B, those of a batch."""
+    factor: float = Field(default=2.0, ge=1, le=64)
+    """alpha"""
+    max_prompts: int | None = Field(default=None, gt=0)
+    """Budget; None means every prompt there is."""
+    needs_image: bool = True
+    """A rollout whose policy saw no picture is broken."""
+    max_tokens: int = Field(default=128 * 1024, gt=0)
+    """A longer rollout, prompt included, is broken."""
+    kept_end_reasons: tuple[EndReason, ...] = PYVISION_KEPT
+    """Rollouts that ended in another way are broken. Masked ones are in any case."""
+
+
+Selection = Annotated[KeepAll | DynamicSampling | Oversampling, Field(discriminator="method")]
+
+
+class GroupOptions(Wire):
+    """What is made of the `num_repeats` rollouts of one prompt together."""
+
+    advantage: Literal["centered", "normalized"] = "centered"
+    """reward - mean of the group, or that divided by (standard deviation + 1e-6), the population's."""
+    drop_zero_variance: bool = False
+    """Groups whose rewards are all equal carry no gradient. The other selections than "all" drop them anyway."""
+    tool_bonus: float = Field(default=0.0, ge=0, le=10)
+    """PyVision-RL's accumulative tool reward: with a reward of 1, so much is added for each tool call (there 0.1)."""
+    no_tool_weight: float | None = Field(default=None, ge=0, le=1)
+    """`weight` of the samples of a rollout that called no tool."""
+    selection: Selection = KeepAll()
+
+
+class RolloutsRequest(BulkyWire):
+    """Body of POST /v1/rollouts: which prompts, how often, how sampled, and what comes back of them."""
+
+    environment: str | None = None
+    """Name of the environment; None means the only one there is, or the only one with a dataset of the split."""
+    rows: list[JsonObject] | None = Field(default=None, min_length=1, max_length=MAX_ROWS)
+    """Flat rows, pictures as data URLs; None takes the dataset of `split`."""
+    split: str = "train"
+    start: int = Field(default=0, ge=0)
+    """First task of the dataset, from 0."""
+    limit: int | None = Field(default=None, gt=0)
+    """So many tasks of it."""
+    num_repeats: int = Field(default=1, gt=0, le=1024)
+    """Rollouts a prompt: the size of a group."""
+    sampling: Sampling = Sampling()
+    """Over what a row or the configuration says."""
+
+    num_samples_in_parallel: int = Field(default=8, gt=0, le=MAX_PARALLEL)
+    max_rollout_attempts: int = Field(default=3, gt=0, le=100)
+    """Episodes a rollout may take when ours is the fault."""
+    retry_budget_fraction: float = Field(default=0.2, ge=0, le=100)
+    """Retries of the whole request, as a share of its rollouts (at least 10)."""
+    time_limit_s: float | None = Field(default=None, gt=0)
+    """When it is over, what still runs is cancelled, and the stream ends with what is there."""
+
+    samples: bool = True
+    """False leaves the training samples out."""
+    require_token_ids: bool = True
+    """Refuse, before anything is played, when samples are asked for and the endpoint gives no token ids."""
+    branches: Literal["main", "all"] = "main"
+    images: Literal["reference", "inline"] = "reference"
+    """"reference": by hash, for GET /v1/assets/{sha256}; "inline": as data URLs in the samples, too."""
+    include_row: bool = True
+    group: GroupOptions | None = None
+    """With it, lines come when their group is complete, and carry an advantage."""
+    max_staleness: int | None = Field(default=None, ge=0)
+    """Samples whose oldest policy version lags the current one by more are masked as `stale`."""
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
+    """As the header Idempotency-Key. The same request with the same key replays what is finished and goes on."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.rows is not None and (self.start or self.limit is not None):
+            raise ValueError("start and limit are of a dataset, not of rows")
+        if self.rows is not None and len(self.rows) * self.num_repeats > MAX_ROLLOUTS:
+            raise ValueError(f"{len(self.rows)} rows x {self.num_repeats} repeats: more than {MAX_ROLLOUTS} rollouts")
+        if self.group is not None and self.num_repeats < 2:
+            raise ValueError("group: a group is of at least 2 rollouts: set num_repeats")
+        return self
+
+
+class RolloutLine(BulkyWire):
+    """One finished rollout, masked or not."""
+
+    type: Literal["rollout"] = "rollout"
+    task_index: int
+    """Of the row in the request, or of the task in its dataset."""
+    repeat: int
+    advantage_group: str
+    """The task's content hash: equal for the rollouts of one prompt."""
+    end_reason: EndReason
+    reward: float | None
+    """With the tool bonus, where one was asked for; null exactly when masked."""
+    reward_components: dict[str, float] = {}
+    """They sum up to `reward`."""
+    advantage: float | None = None
+    """Null without groups, for a masked or stale rollout, and in a group of fewer than two measured ones."""
+    tool_calls: int = 0
+    """That the harness carried out."""
+    images: int = 0
+    """That the policy saw."""
+    dropped: str | None = None
+    """Why it is not in the batch: its samples are left out then. One of the words of `GroupLine.reason`, or "broken:"
+    and what it is."""
+    row: JsonObject | None = None
+    """As a line of a run's output file (docs/results.md); its reward is the environment's own."""
+    samples: list[TrainingSample] = []
+
+
+class GroupStatistics(Wire):
+    """Over the measured rollouts of a group: masked and stale ones are in no mean."""
+
+    rollouts: int
+    measured: int
+    mean: float | None = None
+    """None when nothing was measured."""
+    std: float | None = None
+    """Of the population: divided by n, not n - 1."""
+    min: float | None = None
+    max: float | None = None
+
+
+class GroupLine(Wire):
+    """After the rollouts of a group."""
+
+    type: Literal["group"] = "group"
+    task_index: int
+    advantage_group: str
+    statistics: GroupStatistics
+    kept: int
+    """Rollouts of it in the batch."""
+    reason: str | None = None
+    """Why none is, or why there are no advantages: "zero_variance", "too_few_measured" (fewer than 2), "broken"
+    (every rollout is), "ranked_out", "incomplete" (the time was up); null for an ordinary group."""
+
+
+class AliveLine(Wire):
+    """Nothing was ready for a while, and the request goes on."""
+
+    type: Literal["alive"] = "alive"
+    running: int
+    finished: int
+
+
+class EndLine(Wire):
+    """The last line of a request that ended as asked."""
+
+    type: Literal["end"] = "end"
+    prompts: int
+    """That were started."""
+    rollouts: int
+    """Finished ones, replayed ones included."""
+    replayed: int = 0
+    """Taken from an earlier stream of the same idempotency key."""
+    measured: int
+    masked: int
+    dropped: int = 0
+    unfinished: int = 0
+    """Started and cancelled at the time limit, or not started any more."""
+    retries: int = 0
+    groups: dict[str, int] = {}
+    """"kept", and each reason why not, to the number of groups."""
+    stopped_by: Literal["enough", "prompts", "budget", "time"]
+    """"enough": the selection has its groups; "prompts": every prompt was played; "budget": `max_prompts` was."""
+    samples: int = 0
+    trainable_tokens: int = 0
+    """Of the samples that were sent and are not masked."""
+    mean_reward: float | None = None
+    """Of the environment, over all measured rollouts."""
+    failures: dict[str, int] = {}
+    sequences: SequenceReport | None = None
+    """None when no rollout had token ids."""
+
+
+class ErrorLine(Wire):
+    """The last line of a request that could not go on."""
+
+    type: Literal["error"] = "error"
+    kind: str
+    """A failure kind, "bad_request", "breakdown" (everything is masked) or "superseded" (another stream took over)."""
+    message: str
+
+
+TrainerLine = Annotated[
+    RolloutLine | GroupLine | AliveLine | EndLine | ErrorLine,
+    Field(discriminator="type"),
+]
+
+TRAINER_LINE: TypeAdapter[RolloutLine | GroupLine | AliveLine | EndLine | ErrorLine] = TypeAdapter(TrainerLine)
+"""Reads any line."""
