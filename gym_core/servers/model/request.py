@@ -16,6 +16,7 @@ from gym_core.servers.model.refusal import bad_request
 from gym_core.types.session import Sampling
 from gym_core.types.wire import JsonObject
 
+CHAT_PATH = "/chat/completions"
 MAX_UNCOUNTED_BYTES = 4 << 20
 MAX_COMMAS = 2_000_000
 """In a larger body: each message object costs a hundred bytes of memory while it is read."""
@@ -141,6 +142,8 @@ class ShapedBody:
     max_tokens: int | None
     token_field: str
     """"max_tokens" or "max_completion_tokens", as the client said it."""
+    path: str = CHAT_PATH
+    """Where it goes, below an endpoint's base URL; a token route as `Endpoint.at` knows it."""
 
     def encode(self, *, without: frozenset[str] = frozenset(), token_field: str | None = None) -> bytes:
         fields = {name: value for name, value in self.fields.items() if name not in without}
@@ -149,7 +152,7 @@ class ShapedBody:
         return msgspec.json.encode(fields)
 
     def with_max_tokens(self, max_tokens: int | None) -> "ShapedBody":
-        return ShapedBody(self.fields, max_tokens, self.token_field)
+        return replace(self, max_tokens=max_tokens)
 
     @property
     def sampling(self) -> JsonObject:
