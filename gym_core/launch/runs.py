@@ -15,8 +15,8 @@ from gym_core.launch.identity import identity_hash
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
 from gym_core.launch.policy_check import check_policy
 from gym_core.launch.run_tasks import choose_dataset, file_sha256, has_images, load_tasks
-from gym_core.metrics import aggregate, estimate
-from gym_core.rollout.collect import Breakdown, Collector
+from gym_core.metrics import aggregate, estimate, outcome_of
+from gym_core.rollout.collect import Breakdown, Collector, CollectorState
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, write_json
 from gym_core.rollout.plan import plan_rollouts
 from gym_core.rollout.sink import FileBusy
@@ -180,7 +180,8 @@ class Run:
                 output.note_endpoint(await check_policy(self.setting.servers.policy, needs_images=wants_images))
                 self.message = ""
             await asyncio.to_thread(output.write_inputs, requests)
-            self._collector = Collector(output, self._player(output), self._bounded_options())
+            seen = CollectorState(outcomes=[outcome_of(record) for record in output.records])
+            self._collector = Collector(output, self._player(output), self._bounded_options(), seen)
             self._resumed = len(output.records)
             if self.state is RunState.STARTING:
                 self.state = RunState.RUNNING

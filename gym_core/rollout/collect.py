@@ -3,14 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from gym_core.errors import FAILURE_POLICY
+from gym_core.errors import FAILURE_POLICY, FailureKind
 from gym_core.metrics import Outcome, outcome_of
-from gym_core.rollout.output import RunOutput
 from gym_core.types.rollout import Completed, EpisodeResult, Failed, RolloutRecord, RunRequest
-from gym_core.types.run import RunOptions
 from gym_core.types.verification import Failure, Verification
 
 log = logging.getLogger(__name__)
@@ -29,6 +28,41 @@ Sleep = Callable[[float], Awaitable[None]]
 class Breakdown(Exception):
     """The run cannot go on; the message says why. What is finished is written."""
 
+    def __init__(self, message: str, *, kind: FailureKind) -> None:
+        super().__init__(message)
+        self.kind = kind
+        """Of the last of the failures."""
+
+
+class RecordSink(Protocol):
+    """Where finished rollouts go."""
+
+    @property
+    def run_hash(self) -> str:
+        """Of what runs; goes into each record."""
+
+    async def append(self, record: RolloutRecord) -> None:
+        """Keep a finished rollout. May wait: its slot stays taken meanwhile, so that nothing new begins.
+
+        Raises EpisodeError when it cannot be kept, which ends the collection.
+        """
+
+    async def append_failure(self, request: RunRequest, result: Failed) -> None:
+        """Note an episode that broke, whatever is done about it."""
+
+
+class CollectLimits(Protocol):
+    """As `RunOptions` and `RolloutsRequest` have them."""
+
+    @property
+    def num_samples_in_parallel(self) -> int: ...
+
+    @property
+    def max_rollout_attempts(self) -> int: ...
+
+    @property
+    def retry_budget_fraction(self) -> float: ...
+
 
 @dataclass
 class CollectorState:
@@ -43,19 +77,19 @@ class CollectorState:
 
 @dataclass
 class Collector:
-    """Runs requests, at most `num_samples_in_parallel` at a time, and writes each record once.
+    """Runs requests, at most `num_samples_in_parallel` at a time, and hands each record to the sink once.
 
     One asyncio task a running rollout; bookkeeping costs about 0.1 ms a rollout.
     """
 
-    output: RunOutput
+    sink: RecordSink
     play: PlayEpisode
-    options: RunOptions
+    options: CollectLimits
     state: CollectorState = field(default_factory=CollectorState)
+    """Its outcomes are those of earlier runs at first."""
     sleep: Sleep = asyncio.sleep
 
     def __post_init__(self) -> None:
-        self.state.outcomes = [outcome_of(record) for record in self.output.records]
         self._draining = asyncio.Event()
         self._budget = 0
         self._streak = 0
@@ -66,12 +100,16 @@ class Collector:
 
     async def run(self, requests: Sequence[RunRequest]) -> None:
         """Raises Breakdown, or EpisodeError when the disk refuses a finished rollout."""
-        self.state.total = len(requests) + len(self.state.outcomes)
-        self._budget = max(MIN_RETRY_BUDGET, int(self.options.retry_budget_fraction * len(requests)))
+        await self.run_stream(_each(requests), expected=len(requests))
+
+    async def run_stream(self, requests: AsyncIterable[RunRequest], *, expected: int) -> None:
+        """As `run`, for requests that are made while others run; `expected` of them at most, for the retry budget."""
+        self.state.total = expected + len(self.state.outcomes)
+        self._budget = max(MIN_RETRY_BUDGET, int(self.options.retry_budget_fraction * expected))
         slots = asyncio.Semaphore(self.options.num_samples_in_parallel)
         try:
             async with asyncio.TaskGroup() as group:
-                for request in requests:
+                async for request in requests:
                     await self._slot_or_drain(slots)
                     if self._draining.is_set():
                         break
@@ -97,7 +135,7 @@ class Collector:
         try:
             record = await self._rollout(request)
             if record is not None:
-                self.output.append(record)
+                await self.sink.append(record)
                 self.state.outcomes.append(outcome_of(record))
         finally:
             self.state.running -= 1
@@ -110,7 +148,7 @@ class Collector:
             if isinstance(result, Completed):
                 self._note_graded(result.verification)
                 return self._record(request, result, tries)
-            self.output.append_failure(request, result)
+            await self.sink.append_failure(request, result)
             if not self._may_retry(result, tries):
                 self._note_masked(result.failure)
                 return self._record(request, result, tries)
@@ -141,14 +179,15 @@ class Collector:
         if is_beyond_retries and self._streak >= BREAKDOWN_STREAK:
             raise Breakdown(
                 f"{self._streak} rollouts in a row were masked; the last one: "
-                f"{failure.kind} in {failure.stage!r}: {failure.reason[:300]}"
+                f"{failure.kind} in {failure.stage!r}: {failure.reason[:300]}",
+                kind=failure.kind,
             )
 
     def _record(self, request: RunRequest, result: Completed | Failed, tries: int) -> RolloutRecord:
         verification = result.verification if isinstance(result, Completed) else Verification.failed(result.failure)
         return RolloutRecord(
             key=request.key,
-            run_hash=self.output.run_hash,
+            run_hash=self.sink.run_hash,
             task_index=request.task_index,
             environment=request.environment,
             task=request.task,
@@ -157,3 +196,8 @@ class Collector:
             attempts=request.first_attempt + tries,
             finished_at=time.time(),
         )
+
+
+async def _each(requests: Sequence[RunRequest]) -> AsyncIterator[RunRequest]:
+    for request in requests:
+        yield request

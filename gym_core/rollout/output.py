@@ -194,22 +194,12 @@ class RunOutput:
         seen = {(row["key"]["task_hash"], row["key"]["repeat"]) for row in known}
         rewrite(self.files.inputs, known + [r for r in rows if (r["key"]["task_hash"], r["key"]["repeat"]) not in seen])
 
-    def append(self, record: RolloutRecord) -> None:
+    async def append(self, record: RolloutRecord) -> None:
         """A finished rollout. Raises EpisodeError (persistence_failed)."""
         self._rollouts.append(flat_from_record(record))
 
-    def append_failure(self, request: RunRequest, result: Failed) -> None:
-        self._failures.append(
-            {
-                "task_hash": request.key.task_hash,
-                "repeat": request.key.repeat,
-                "attempt": result.evidence.episode_id.attempt,
-                "task_index": request.task_index,
-                "failed_at": time.time(),
-                "failure": result.failure.model_dump(mode="json"),
-                "evidence": result.evidence.model_dump(mode="json", exclude_none=True),
-            }
-        )
+    async def append_failure(self, request: RunRequest, result: Failed) -> None:
+        self._failures.append(_failure_row(request, result))
 
     def close(self) -> None:
         self._rollouts.close()
@@ -241,13 +231,25 @@ class RunOutput:
             request = _request_of(record)
             failure = record.verification.failure
             assert failure is not None  # a masked record has one
-            self.append_failure(request, Failed(evidence=record.evidence, failure=failure))
+            self._failures.append(_failure_row(request, Failed(evidence=record.evidence, failure=failure)))
         keys = {record.key for record in again}
         self.records = [record for record in self.records if record.key not in keys]
         self._rollouts.close()
         rewrite(self.files.rollouts, [flat_from_record(record) for record in self.records])
         self._rollouts = JsonlSink(self.files.rollouts)
         log.info("masked rollouts are tried again", extra={"rollouts": len(again)})
+
+
+def _failure_row(request: RunRequest, result: Failed) -> JsonObject:
+    return {
+        "task_hash": request.key.task_hash,
+        "repeat": request.key.repeat,
+        "attempt": result.evidence.episode_id.attempt,
+        "task_index": request.task_index,
+        "failed_at": time.time(),
+        "failure": result.failure.model_dump(mode="json"),
+        "evidence": result.evidence.model_dump(mode="json", exclude_none=True),
+    }
 
 
 def _is_worth_retrying(record: RolloutRecord) -> bool:
