@@ -36,7 +36,10 @@ def capture_path(captures_dir: Path, session_id: str) -> Path:
 
 @dataclass(frozen=True)
 class CallTokens:
-    """Token-exact part of one call. `logprobs_S` has one entry per sampled token."""
+    """Token part of one call. Whole only when the call's `gaps` are []: else it is what came, for the record alone.
+
+    `logprobs_S` then has one entry per sampled token.
+    """
 
     prompt_ids: Ids
     ids_S: Ids

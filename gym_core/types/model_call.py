@@ -66,7 +66,7 @@ class CallTimings(Wire):
 
 
 class ModelCall(Wire):
-    """One call. Token fields are None where the endpoint did not give them whole."""
+    """One call. Token fields hold what the endpoint gave; only with `gaps` == [] is that all of it."""
 
     schema_version: Literal[1] = MODEL_CALL_SCHEMA_VERSION
     call_id: str
@@ -97,15 +97,15 @@ class ModelCall(Wire):
     """Stable phrases, such as "template_leak" or "token_ids_incomplete"."""
     prompt_token_ids: list[int] | None = None
     gaps: list[CaptureGap] | None = None
-    """What the answer's capture lacks: [] is complete; None when there is no answer."""
+    """What the answer's capture lacks: [] is complete; None when nothing of an answer came."""
     policy_version: int | None = None
     """Of the weights when the last attempt was sent; None when nobody set one."""
     policy_version_end: int | None = None
     """When the answer was whole."""
     token_ids: list[int] | None = None
-    """Sampled ids, the end-of-turn token included: as many as `answer.output_tokens`."""
+    """Sampled ids, the end-of-turn token included: as many as `answer.output_tokens` when complete."""
     logprobs: list[float] | None = None
-    """Natural log, one per entry of `token_ids`, float32 precision."""
+    """Natural log, float32 precision; one per entry of `token_ids` when complete."""
 
 
 class ImageTokens(Wire):

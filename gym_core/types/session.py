@@ -155,7 +155,9 @@ class CaptureSummary(Wire):
     images: list[str] = []
     """SHA-256 of each image the model received, in order of first appearance."""
     has_token_ids: bool = False
+    """Every answered call's ids, of prompt and answer, are complete."""
     has_logprobs: bool = False
+    """Their log-probabilities too: each answered call is complete."""
     capture_complete: bool = True
     """False when a record of a call could not be kept; the sample is then not for training."""
     notes: dict[str, int] = Field(default={})

@@ -8,7 +8,8 @@ from gym_core.servers.model.config import EndpointSettings, EndpointUrl, ModelSe
 from gym_core.servers.model.server import ModelServer
 from gym_core.types.wire import JsonObject, Secret
 
-TOKEN_FIELDS: JsonObject = {"logprobs": True, "return_token_ids": True}
+TOKEN_FIELDS: JsonObject = {"logprobs": True, "return_token_ids": True, "include_reasoning": True}
+"""Without the last one vLLM strips ids and log-probabilities from every answer."""
 
 
 class VllmModelConfig(ModelServerConfig):

@@ -124,7 +124,7 @@ async def test_a_hostile_body_reaches_the_endpoint_as_an_honest_one(proxy: Proxy
     body += ', "chat_template": "{{ x }}", "logprobs": false, "guided_json": {}, "best_of": 9, "max_tokens": 999999}'
     assert (await session.chat(body.encode())).status_code == 200
     sent = endpoint.requests[-1].body
-    assert sent.keys() - {"logprobs", "return_token_ids"} == {
+    assert sent.keys() - {"logprobs", "return_token_ids", "include_reasoning"} == {
         "model", "messages", "tools", "stream", "stream_options", "temperature", "stop", "max_tokens",
     }  # fmt: skip
     assert (sent["model"], sent["max_tokens"], sent["stream"]) == ("tiny", 32768, True)

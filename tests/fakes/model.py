@@ -46,6 +46,10 @@ class Fault(StrEnum):
     NO_DONE = "no_done"
     FEWER_IDS = "fewer_ids"
     """Usage counts more tokens than there are ids."""
+    NO_CALL_IDS = "no_call_ids"
+    """Ids and log-probabilities of streamed tool calls are lost, as in vLLM's issue 27482."""
+    BAD_LOGPROB = "bad_logprob"
+    """One log-probability is the mark of a token that was cut from the distribution."""
     HUGE_HEADER = "huge_header"
     NO_CHOICES = "no_choices"
 
@@ -114,6 +118,8 @@ class ScriptedEndpoint:
     needs_key: str | None = None
     echoes: tuple[str, ...] = ()
     """Request headers that every error repeats in its message, whole and as the word after the scheme."""
+    release: asyncio.Event | None = None
+    """Answers wait for it."""
     port: int = 0
     url: str = ""
     requests: list[Seen] = field(default_factory=list)
@@ -172,6 +178,8 @@ class ScriptedEndpoint:
         return "".join(f"; got {value}, key {value.rpartition(' ')[2]}" for value in heard)
 
     async def _answer(self, request: web.Request, body: JsonObject, fault: Fault) -> web.StreamResponse:
+        if self.release is not None:
+            await self.release.wait()
         echo = self._echo(request)
         refusal = await self._refusal(request, body, fault, echo)
         if refusal is not None:
@@ -272,16 +280,21 @@ class _Completion:
     @property
     def prompt_ids(self) -> list[int] | None:
         wanted = self.endpoint.gives_token_ids and self.body.get("return_token_ids")
+        wanted = wanted and self.body.get("include_reasoning", True)
         return list(map(ord, json.dumps(self.body["messages"]))) if wanted else None
 
     def tokens(self, ids: Sequence[int]) -> JsonObject:
         """The per-choice fields that carry ids and log-probabilities, where they were asked for."""
         fields: JsonObject = {"logprobs": None}
-        if self.body.get("logprobs"):
-            fields["logprobs"] = {"content": [{"token": chr(i), "logprob": -i / 1000, "bytes": None} for i in ids]}
+        if self.body.get("logprobs") and self.body.get("include_reasoning", True):
+            content = [{"token": chr(i), "logprob": self.logprob(i), "bytes": None} for i in ids]
+            fields["logprobs"] = {"content": content}
         if self.prompt_ids is not None:
             fields["token_ids"] = list(ids)
         return fields
+
+    def logprob(self, token_id: int) -> float:
+        return -9999.0 if self.fault is Fault.BAD_LOGPROB and token_id == STOP_ID else -token_id / 1000
 
     def call_objects(self) -> list[JsonObject]:
         return [
@@ -342,6 +355,8 @@ class _Completion:
             for piece in (arguments[:5], arguments[5:]):
                 delta = {"tool_calls": [{"index": position, "function": {"arguments": piece}}]}
                 found.append((delta, [*map(ord, piece)]))
+        if self.fault is Fault.NO_CALL_IDS:
+            found = [(delta, [] if "tool_calls" in delta else ids) for delta, ids in found]
         return found
 
     def chunk(self, delta: JsonObject, ids: list[int] | None, *, finish_reason: str | None = None) -> JsonObject:

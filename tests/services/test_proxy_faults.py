@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -10,11 +11,48 @@ import pytest
 
 from gym_core.errors import FailureKind
 from gym_core.servers.model.answer import Answer
-from gym_core.types.model_call import CallOutcome
+from gym_core.types.model_call import CallOutcome, CaptureGap
 from gym_core.types.wire import JsonObject
 from tests.fakes.model import Calls, Fault, Says, ScriptedEndpoint
 from tests.fakes.proxy import RUN_TOKEN, Proxy, chat, eventually, image_message, vllm_proxy
 
+
+@dataclass(frozen=True)
+class Seen:
+    """How one fault of an endpoint that stays is to be classified."""
+
+    outcome: CallOutcome
+    gaps: set[CaptureGap] | None
+    """None when no token came."""
+    status: int
+    """That the harness is told."""
+    kept_ids: int = 0
+    """Sampled ids in the record."""
+
+
+BROKEN = {CaptureGap.NO_DONE, CaptureGap.NO_FINISH_REASON, CaptureGap.NO_USAGE}
+NOTHING_CAME = Seen(CallOutcome.FAILED, None, 422)
+N_IDS = len('twobash{"command": "ls"}') + 1
+UPSTREAM_FAULTS = {
+    Fault.NONE: Seen(CallOutcome.ANSWERED, set(), 200, N_IDS),
+    Fault.RATE_LIMITED: NOTHING_CAME,
+    Fault.SERVER_ERROR: NOTHING_CAME,
+    Fault.HANG: NOTHING_CAME,
+    Fault.RESET: NOTHING_CAME,
+    Fault.HUGE_HEADER: NOTHING_CAME,
+    Fault.HTML: NOTHING_CAME,
+    Fault.HALF_STREAM: Seen(CallOutcome.FAILED, BROKEN | {CaptureGap.NO_END}, 422, 1),
+    Fault.STALL: Seen(CallOutcome.FAILED, BROKEN | {CaptureGap.NO_END}, 422, 1),
+    Fault.CUT_EVENT: Seen(CallOutcome.FAILED, BROKEN, 422, 1),
+    Fault.CLEAN_HALF: Seen(CallOutcome.FAILED, BROKEN, 422, 1),
+    Fault.ERROR_EVENT: Seen(CallOutcome.FAILED, BROKEN, 422, 1),
+    Fault.GARBAGE: Seen(CallOutcome.FAILED, BROKEN, 422, 1),
+    Fault.NO_DONE: Seen(CallOutcome.ANSWERED, {CaptureGap.NO_DONE}, 200, N_IDS),
+    Fault.FEWER_IDS: Seen(CallOutcome.ANSWERED, {CaptureGap.IDS_NOT_USAGE}, 200, N_IDS),
+    Fault.NO_CALL_IDS: Seen(CallOutcome.ANSWERED, {CaptureGap.IDS_NOT_USAGE}, 200, len("two") + 1),
+    Fault.BAD_LOGPROB: Seen(CallOutcome.ANSWERED, {CaptureGap.BAD_LOGPROB}, 200, N_IDS),
+}
+"""The table of the ways an upstream fails. A client that leaves has a test of its own."""
 PASSING_FAULTS = [
     Fault.RATE_LIMITED, Fault.SERVER_ERROR, Fault.HTML, Fault.RESET, Fault.HALF_STREAM, Fault.CLEAN_HALF,
     Fault.CUT_EVENT, Fault.ERROR_EVENT, Fault.GARBAGE, Fault.HUGE_HEADER, Fault.NO_CHOICES,
@@ -138,6 +176,8 @@ async def test_a_client_that_leaves_ends_the_call_at_the_endpoint(endpoint: Scri
             )
         await eventually(lambda: endpoint.broken_off and session.calls()[0].outcome == CallOutcome.ABANDONED)
         summary = await session.close()
+    (call,) = session.calls()
+    assert (call.token_ids, set(call.gaps or ())) == ([ord("t")], BROKEN | {CaptureGap.NO_END})
     assert (summary.calls, summary.failed_calls, summary.notes) == (1, 0, {"call_abandoned": 1})
 
 
@@ -179,15 +219,49 @@ async def test_a_call_given_up_in_our_own_queue_is_not_the_models_time_out(
     assert call.timings.queued_s >= waited_s
 
 
-async def test_fewer_ids_than_the_endpoint_counted_are_no_token_capture(
-    endpoint: ScriptedEndpoint, proxy: Proxy
+@pytest.mark.parametrize(("fault", "expected"), UPSTREAM_FAULTS.items())
+async def test_each_way_an_upstream_fails_is_classified_and_what_came_is_kept(
+    endpoint: ScriptedEndpoint, proxy: Proxy, fault: Fault, expected: Seen
 ) -> None:
+    session = await proxy.open_session()
+    endpoint.fail_always(fault)
+    reply = await session.chat(chat())
+    is_answered = expected.outcome is CallOutcome.ANSWERED
+    assert (reply.status_code, text_of(reply)) == (expected.status, "two" if is_answered else "")
+    summary = await session.close()
+    assert summary.has_logprobs is (is_answered and not expected.gaps)
+    assert summary.has_token_ids is (is_answered and not (expected.gaps or set()) - {CaptureGap.BAD_LOGPROB})
+    (call,) = session.calls()
+    assert (call.outcome, set(call.gaps) if call.gaps is not None else None) == (expected.outcome, expected.gaps)
+    assert call.failure_kind == (None if is_answered else FailureKind.MODEL_UNAVAILABLE)
+    assert len(call.token_ids or []) == len(call.logprobs or []) == expected.kept_ids
+    assert bool(call.prompt_token_ids) is (expected.gaps is not None)
+
+
+async def test_ids_that_do_not_add_up_are_noted(endpoint: ScriptedEndpoint, proxy: Proxy) -> None:
     session = await proxy.open_session()
     endpoint.fail(Fault.FEWER_IDS)
     assert (await session.chat(chat())).status_code == 200
-    summary = await session.close()
-    assert (summary.has_token_ids, summary.notes) == (False, {"token_ids_incomplete": 1})
-    assert session.calls()[0].token_ids is None
+    assert (await session.close()).notes == {"token_ids_incomplete": 1}
+
+
+async def test_an_endpoint_without_include_reasoning_gives_token_ids_all_the_same(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint(refuses=frozenset({"include_reasoning"})) as endpoint,
+        vllm_proxy(endpoint, tmp_path) as proxy,
+    ):
+        session = await proxy.open_session()
+        for _ in range(2):
+            assert (await session.chat(chat())).status_code == 200
+        assert [seen.body.get("include_reasoning") for seen in endpoint.requests] == [True, None, None]
+        assert (await session.close()).has_logprobs
+        assert [call.sampling.get("include_reasoning") for call in session.calls()] == [None, None]
+
+
+async def test_a_client_cannot_take_the_token_ids_away(endpoint: ScriptedEndpoint, proxy: Proxy) -> None:
+    session = await proxy.open_session()
+    assert (await session.chat(chat(include_reasoning=False))).status_code == 200
+    assert (await session.close()).has_logprobs
 
 
 async def test_a_stream_without_done_but_with_its_end_is_an_answer(endpoint: ScriptedEndpoint, proxy: Proxy) -> None:

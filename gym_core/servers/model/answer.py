@@ -3,8 +3,11 @@
 Strangers' bytes: unknown fields are ignored, and whatever is missing makes the answer broken rather than guessed.
 """
 
+import math
+import re
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -14,16 +17,25 @@ import numpy as np
 from gym_core.capture.recorder import CallTokens, Ids
 from gym_core.servers.model.messages import IssuedCall
 from gym_core.servers.model.prompt_ids import PromptMemory
-from gym_core.types.model_call import CallAnswer, CalledTool
+from gym_core.types.model_call import CallAnswer, CalledTool, CaptureGap
 from gym_core.types.wire import JsonObject
 
 DONE = b"[DONE]"
 LEAK_MARKS = (b"{'type': 'text'", b"{'type': 'image", b"{'type': 'input_text'")
 """A content part printed by Python. JSON has no single quotes, so it is a chat template's doing, or quotes one."""
 
-
 MAX_ERROR_BYTES = 64 << 10
 """Of an endpoint's complaint that are read."""
+MAX_LOGPROB = 1e-6
+"""Above 0 by more than rounding is no log-probability."""
+CUT_LOGPROB = -9999.0
+"""What vLLM says of a token that top_k or top_p cut from the distribution."""
+MAX_PARTIAL_BYTES = 8 << 20
+"""Of a broken answer from which tokens are still read: it happens on the event loop."""
+
+_MAX_ID = 2**31 - 1
+_BARE_NUMBER = re.compile(rb'("logprob"\s*:\s*)(?:NaN|-?Infinity)')
+"""No JSON, but what some servers write. Generated text cannot look like it: its quotes are escaped."""
 
 
 class BrokenAnswer(Exception):
@@ -53,7 +65,8 @@ class _Delta(msgspec.Struct, gc=False):
 
 
 class _Logprob(msgspec.Struct, gc=False):
-    logprob: float
+    logprob: float | None = None
+    """null is how some servers write NaN."""
 
 
 class _Logprobs(msgspec.Struct, gc=False):
@@ -98,7 +111,9 @@ class Answer:
     output_tokens: int
     has_usage: bool
     tokens: CallTokens | None
+    """What came of them; `gaps` says whether it is all."""
     notes: tuple[str, ...]
+    gaps: tuple[CaptureGap, ...] = ()
 
     def with_own_ids(self, taken: Iterable[str]) -> "Answer":
         """Each tool call under an id that no other call of the session has; the endpoint's own where it is free."""
@@ -121,6 +136,14 @@ class Answer:
         )
 
 
+@dataclass(frozen=True)
+class PartialAnswer:
+    """What came of an answer that never got whole."""
+
+    tokens: CallTokens
+    gaps: tuple[CaptureGap, ...]
+
+
 @dataclass
 class _Gathered:
     memory: PromptMemory
@@ -136,6 +159,9 @@ class _Gathered:
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    has_done: bool = True
+    """False for a stream that did not end in [DONE]; objects need none."""
+    has_end: bool = True
 
     def add(self, chunk: _Chunk) -> None:
         if bytes(chunk.error) not in (b"", b"null"):
@@ -153,7 +179,7 @@ class _Gathered:
         self.finish_reason = choice.finish_reason or self.finish_reason
         self.ids += choice.token_ids or ()
         if choice.logprobs and choice.logprobs.content:
-            self.logprobs += [entry.logprob for entry in choice.logprobs.content]
+            self.logprobs += [math.nan if entry.logprob is None else entry.logprob for entry in choice.logprobs.content]
         said = choice.delta or choice.message
         if said is None:
             return
@@ -195,35 +221,57 @@ class _Gathered:
             output_tokens=usage.completion_tokens,
             has_usage=self.usage is not None,
             tokens=self._tokens(),
-            notes=tuple(self.notes),
+            notes=(*self.notes, *self._incomplete_note()),
+            gaps=self._gaps(),
         )
 
+    def leave(self) -> PartialAnswer | None:
+        """What there is, whatever it is; None when no token came."""
+        tokens = self._tokens()
+        return PartialAnswer(tokens, self._gaps()) if tokens is not None else None
+
+    def _incomplete_note(self) -> list[str]:
+        """Said only of an endpoint that gives tokens at all."""
+        if self.prompt_ids is None and not self.ids:
+            return []
+        is_odd = self.usage is not None and len(self.ids) != self.usage.completion_tokens
+        is_odd = is_odd or (len(self.logprobs) not in (0, len(self.ids)))
+        return ["token_ids_incomplete"] if is_odd or self.prompt_ids is None or not self._are_ids() else []
+
+    def _gaps(self) -> tuple[CaptureGap, ...]:
+        n_ids = len(self.ids) if self._are_ids() else 0
+        found = {
+            CaptureGap.NO_END: not self.has_end,
+            CaptureGap.NO_DONE: not self.has_done,
+            CaptureGap.NO_FINISH_REASON: not self.finish_reason,
+            CaptureGap.NO_PROMPT_IDS: self.prompt_ids is None,
+            CaptureGap.NO_USAGE: self.usage is None,
+            CaptureGap.IDS_NOT_LOGPROBS: n_ids != len(self.logprobs),
+            CaptureGap.IDS_NOT_USAGE: self.usage is not None and n_ids != self.usage.completion_tokens,
+            CaptureGap.BAD_LOGPROB: not all(CUT_LOGPROB < logprob <= MAX_LOGPROB for logprob in self.logprobs),
+        }
+        return tuple(gap for gap, is_there in found.items() if is_there)
+
+    def _are_ids(self) -> bool:
+        return not self.ids or (min(self.ids) >= 0 and max(self.ids) <= _MAX_ID)
+
     def _tokens(self) -> CallTokens | None:
-        """None unless every sampled token is there: as many ids as the endpoint counted, and as log-probabilities."""
+        """All that came; None when nothing did."""
         if self.prompt_ids is None and not self.ids:
             return None
-        counted = self.usage.completion_tokens if self.usage else len(self.ids)
-        n_logprobs = len(self.logprobs)
-        if self.prompt_ids is None or len(self.ids) != counted or n_logprobs not in (0, len(self.ids)):
-            self.notes.append("token_ids_incomplete")
-            return None
         return CallTokens(
-            self.prompt_ids,
-            np.array(self.ids, np.int32),
-            np.array(self.logprobs, np.float32) if n_logprobs else None,
+            np.empty(0, np.int32) if self.prompt_ids is None else self.prompt_ids,
+            np.array(self.ids if self._are_ids() else (), np.int32),
+            np.array(self.logprobs, np.float32) if self.logprobs else None,
         )
 
 
 def read_stream(raw: bytes, memory: PromptMemory | None = None) -> Answer:
     """A whole event stream. Raises BrokenAnswer."""
-    gathered = _Gathered(memory or PromptMemory())
-    is_done = False
-    for data in _data_lines(raw):
-        if data == DONE:
-            is_done = True
-            break
-        gathered.add(_decode(data))
-    if not is_done:
+    gathered = _Gathered(memory or PromptMemory(), has_done=False)
+    for chunk in _chunks(raw, gathered):
+        gathered.add(chunk)
+    if not gathered.has_done:
         gathered.notes.append("no_done")
     return gathered.finish()
 
@@ -235,10 +283,32 @@ def read_object(raw: bytes, memory: PromptMemory | None = None) -> Answer:
     return gathered.finish()
 
 
+def read_partial(raw: bytes, *, has_end: bool) -> PartialAnswer | None:
+    """The tokens of an answer that failed or broke off; None when none came. `has_end`: the reply itself was whole."""
+    if len(raw) > MAX_PARTIAL_BYTES:
+        return None
+    gathered = _Gathered(PromptMemory(), has_done=False, has_end=has_end)
+    with suppress(BrokenAnswer):
+        for chunk in _chunks(raw, gathered):
+            gathered.add(chunk)
+    return gathered.leave()
+
+
+def _chunks(raw: bytes, gathered: _Gathered) -> Iterator[_Chunk]:
+    for data in _data_lines(raw):
+        if data == DONE:
+            gathered.has_done = True
+            return
+        yield _decode(data)
+
+
 def _decode(data: bytes) -> _Chunk:
     try:
         return _CHUNK.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        plain = _BARE_NUMBER.sub(rb"\1null", data)
+        if plain != data:
+            return _decode(plain)
         raise BrokenAnswer(f"not a completion: {str(error)[:MAX_ERROR_BYTES]}") from error
 
 

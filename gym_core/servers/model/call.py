@@ -59,7 +59,9 @@ class Call:
         tools = bytes(self.envelope.tools) if self.envelope.has_tools else b""
         messages = [message.kept for message in self.messages]
         facts = self._facts(outcome, now, answer, failure)
-        self.session.keep(CallRecord(facts, messages, tools, answer.tokens if answer else None))
+        came = answer or self.progress.partial()
+        facts["gaps"] = list(came.gaps) if came else None
+        self.session.keep(CallRecord(facts, messages, tools, came.tokens if came else None))
 
     def _facts(self, outcome: CallOutcome, now: float, answer: Answer | None, failure: Failed | None) -> JsonObject:
         progress = self.progress

@@ -13,7 +13,15 @@ from typing import TypeVar
 
 from gym_core.errors import FailureKind
 from gym_core.http.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamTrouble
-from gym_core.servers.model.answer import MAX_ERROR_BYTES, Answer, BrokenAnswer, read_object, read_stream
+from gym_core.servers.model.answer import (
+    MAX_ERROR_BYTES,
+    Answer,
+    BrokenAnswer,
+    PartialAnswer,
+    read_object,
+    read_partial,
+    read_stream,
+)
 from gym_core.servers.model.clock import Clock
 from gym_core.servers.model.config import EndpointSettings, RetryConfig
 from gym_core.servers.model.prompt_ids import PromptMemory
@@ -72,6 +80,14 @@ class Progress:
     notes: list[str] = field(default_factory=list)
     sent: ShapedBody | None = None
     """As the last attempt sent it."""
+    received: bytearray = field(default_factory=bytearray)
+    """What the last attempt's answer holds so far; empty again once it was read."""
+    has_end: bool = False
+    """Whether that answer came to its end."""
+
+    def partial(self) -> PartialAnswer | None:
+        """The tokens of an answer that never got whole."""
+        return read_partial(bytes(self.received), has_end=self.has_end) if self.received else None
 
 
 @dataclass
@@ -161,9 +177,11 @@ class EndpointPool:
     ) -> ResultT:
         progress.attempts += 1
         progress.status = progress.first_byte_s = None
+        progress.received, progress.has_end = bytearray(), False
         without = frozenset(endpoint.refused) | question.without
-        progress.sent = question.body = _capped(question.body, endpoint)
-        content = question.body.encode(without=without, token_field=endpoint.token_field)
+        question.body = _capped(question.body, endpoint)
+        progress.sent = question.body.narrowed(without, endpoint.token_field)
+        content = progress.sent.encode()
         async with self._slot(progress):
             progress.started_at = progress.last_byte_at = self._clock.monotonic()
             try:
@@ -244,7 +262,7 @@ class EndpointPool:
             self._slots.release()
 
     async def _gather(self, reply: UpstreamReply, progress: Progress, memory: PromptMemory | None) -> Answer:
-        raw = bytearray()
+        raw = progress.received
         try:
             async for piece in reply.pieces():
                 progress.last_byte_at = self._clock.monotonic()
@@ -256,10 +274,14 @@ class EndpointPool:
         except UpstreamError:
             if not raw.rstrip().endswith(b"data: [DONE]"):
                 raise
+        progress.has_end = True
         read = read_object if reply.content_type.startswith("application/json") else read_stream
         if len(raw) > _OFF_LOOP_BYTES:
-            return await asyncio.to_thread(read, bytes(raw), memory)
-        return read(bytes(raw), memory)
+            answer = await asyncio.to_thread(read, bytes(raw), memory)
+        else:
+            answer = read(bytes(raw), memory)
+        progress.received = bytearray()
+        return answer
 
 
 @dataclass

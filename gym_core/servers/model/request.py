@@ -145,11 +145,16 @@ class ShapedBody:
     path: str = CHAT_PATH
     """Where it goes, below an endpoint's base URL; a token route as `Endpoint.at` knows it."""
 
-    def encode(self, *, without: frozenset[str] = frozenset(), token_field: str | None = None) -> bytes:
-        fields = {name: value for name, value in self.fields.items() if name not in without}
+    def encode(self) -> bytes:
+        fields = dict(self.fields)
         if self.max_tokens is not None:
-            fields[token_field or self.token_field] = self.max_tokens
+            fields[self.token_field] = self.max_tokens
         return msgspec.json.encode(fields)
+
+    def narrowed(self, without: frozenset[str], token_field: str | None) -> "ShapedBody":
+        """For an endpoint that does not take some of it."""
+        fields = {name: value for name, value in self.fields.items() if name not in without}
+        return replace(self, fields=fields, token_field=token_field or self.token_field)
 
     def with_max_tokens(self, max_tokens: int | None) -> "ShapedBody":
         return replace(self, max_tokens=max_tokens)
@@ -157,7 +162,7 @@ class ShapedBody:
     @property
     def sampling(self) -> JsonObject:
         """Everything but the conversation, for the record."""
-        said = {name: value for name, value in self.fields.items() if name not in ("messages", "tools", "model")}
+        said = {name: value for name, value in self.fields.items() if name not in ("messages", "tools")}
         decoded: JsonObject = msgspec.json.decode(msgspec.json.encode(said))
         return decoded | ({self.token_field: self.max_tokens} if self.max_tokens is not None else {})
 

@@ -17,6 +17,7 @@ from gym_core.servers.model.config import SessionLimits
 from gym_core.servers.model.messages import IssuedCall, MessageMemory, only_hash
 from gym_core.servers.model.prompt_ids import PromptMemory
 from gym_core.servers.model.refusal import Refusal, limit_reached
+from gym_core.types.model_call import CaptureGap
 from gym_core.types.session import CaptureSessionRequest, CaptureSummary
 from gym_core.types.wire import JsonObject
 
@@ -27,6 +28,7 @@ MAX_NOTE_PHRASES = 64
 MAX_ISSUED_CALLS = 20_000
 MAX_ISSUED_BYTES = 32 << 20
 _MINUTE_S = 60.0
+_OF_LOGPROBS = frozenset({CaptureGap.IDS_NOT_LOGPROBS, CaptureGap.BAD_LOGPROB})
 
 
 class ModelSession:
@@ -162,8 +164,8 @@ class ModelSession:
 
     def count_answer(self, answer: Answer, *, seconds: float) -> None:
         self.answered += 1
-        self.answered_with_ids += answer.tokens is not None
-        self.answered_with_logprobs += answer.tokens is not None and answer.tokens.logprobs_S is not None
+        self.answered_with_ids += _OF_LOGPROBS.issuperset(answer.gaps)
+        self.answered_with_logprobs += not answer.gaps
         self.tool_calls += len(answer.calls)
         self.input_tokens += answer.input_tokens
         self.output_tokens += answer.output_tokens

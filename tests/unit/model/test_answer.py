@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym_core.servers.model.answer import BrokenAnswer, as_events, as_object, read_object, read_stream
+from gym_core.servers.model.answer import (
+    MAX_PARTIAL_BYTES,
+    BrokenAnswer,
+    as_events,
+    as_object,
+    read_object,
+    read_partial,
+    read_stream,
+)
 from gym_core.servers.model.prompt_ids import PromptMemory
+from gym_core.types.model_call import CaptureGap
 from gym_core.types.wire import JsonObject
 
 
@@ -46,11 +55,14 @@ def test_ids_of_chunks_without_text_count() -> None:
     ("prompt_ids", "n_counted"),
     [([1, 2, 3], 3), (None, 2), ([], 2), ([1.5], 2), (["1"], 2), ([[1]], 2), ("1,2", 2), ([2**40], 2)],
 )
-def test_tokens_that_do_not_add_up_are_no_tokens(prompt_ids: object, n_counted: int) -> None:
+def test_tokens_that_do_not_add_up_are_kept_as_incomplete(prompt_ids: object, n_counted: int) -> None:
     answer = read_stream(
         stream(delta(content="ab", ids=[5, 6], finish="stop") | {"prompt_token_ids": prompt_ids}, usage(n_counted))
     )
-    assert (answer.tokens, answer.notes, answer.content) == (None, ("token_ids_incomplete",), "ab")
+    assert (answer.notes, answer.content) == (("token_ids_incomplete",), "ab")
+    assert answer.tokens is not None
+    assert answer.tokens.ids_S.tolist() == [5, 6]
+    assert set(answer.gaps) & {CaptureGap.NO_PROMPT_IDS, CaptureGap.IDS_NOT_USAGE}
 
 
 def test_a_tool_call_in_pieces_is_one_call() -> None:
@@ -125,3 +137,90 @@ def test_prompts_read_one_after_the_other_are_read_as_if_alone(prompts: list[lis
     for prompt in prompts:
         found = memory.read(json.dumps(prompt, separators=(", " if space else ",", ":")).encode())
         assert (found.tolist() if found is not None else []) == prompt
+
+
+def tokens_of(raw: bytes) -> tuple[list[int], list[int], list[float]]:
+    tokens = read_stream(raw).tokens
+    assert tokens is not None
+    assert tokens.logprobs_S is not None
+    return tokens.prompt_ids.tolist(), tokens.ids_S.tolist(), tokens.logprobs_S.tolist()
+
+
+def test_ids_come_in_any_chunk_and_of_the_first_choice_alone() -> None:
+    second = delta(content="other", ids=[90])
+    second["choices"][0]["index"] = 1
+    raw = stream(
+        delta(role="assistant") | {"prompt_token_ids": [1, 2, 3]},
+        second,
+        {"choices": [{"index": 0, "delta": None, "token_ids": [4], "logprobs": {"content": [{"logprob": 0.0}]}}]},
+        delta(content="a", ids=[5]),
+        usage(3) | delta(finish="stop", ids=[6]),
+    )
+    assert tokens_of(raw) == ([1, 2, 3], [4, 5, 6], [0.0, -0.25, -0.25])
+    assert (read_stream(raw).content, read_stream(raw).gaps) == ("a", ())
+
+
+def test_two_choices_counted_together_are_not_complete() -> None:
+    first, second = delta(content="a", ids=[5], finish="stop"), delta(content="b", ids=[6], finish="stop")
+    second["choices"][0]["index"] = 1
+    answer = read_stream(stream(first | {"prompt_token_ids": [1]}, second, usage(2)))
+    assert answer.gaps == (CaptureGap.IDS_NOT_USAGE,)
+
+
+WHOLE = delta(content="ab", ids=[5, 6], finish="stop") | {"prompt_token_ids": [1, 2, 3]}
+
+
+def with_logprobs(*values: object) -> JsonObject:
+    choice = WHOLE["choices"][0] | {"logprobs": {"content": [{"logprob": value} for value in values]}}
+    return WHOLE | {"choices": [choice]}
+
+
+GAPS: dict[str, tuple[bytes, set[CaptureGap]]] = {
+    "nothing missing": (stream(WHOLE, usage(2)), set()),
+    "no [DONE]": (stream(WHOLE, usage(2), done=False), {CaptureGap.NO_DONE}),
+    "no prompt ids": (stream(delta(content="ab", ids=[5, 6], finish="stop"), usage(2)), {CaptureGap.NO_PROMPT_IDS}),
+    "no usage": (stream(WHOLE), {CaptureGap.NO_USAGE}),
+    "more counted": (stream(WHOLE, usage(3)), {CaptureGap.IDS_NOT_USAGE}),
+    "fewer counted": (stream(WHOLE, usage(1)), {CaptureGap.IDS_NOT_USAGE}),
+    "no log-probabilities": (stream(with_logprobs(), usage(2)), {CaptureGap.IDS_NOT_LOGPROBS}),
+    "one log-probability short": (stream(with_logprobs(-1.0), usage(2)), {CaptureGap.IDS_NOT_LOGPROBS}),
+    "one above 0": (stream(with_logprobs(-1.0, 1e-3), usage(2)), {CaptureGap.BAD_LOGPROB}),
+    "rounding above 0": (stream(with_logprobs(-1.0, 1e-7), usage(2)), set()),
+    "one cut from the distribution": (stream(with_logprobs(-9999.0, -1.0), usage(2)), {CaptureGap.BAD_LOGPROB}),
+    "null": (stream(with_logprobs(None, -1.0), usage(2)), {CaptureGap.BAD_LOGPROB}),
+    "NaN": (stream(with_logprobs(float("nan"), -1.0), usage(2)), {CaptureGap.BAD_LOGPROB}),
+    "-Infinity": (stream(with_logprobs(float("-inf"), -1.0), usage(2)), {CaptureGap.BAD_LOGPROB}),
+    "ids of another kind": (
+        stream(WHOLE | {"choices": [WHOLE["choices"][0] | {"token_ids": [-1, 2**40]}]}, usage(2)),
+        {CaptureGap.IDS_NOT_LOGPROBS, CaptureGap.IDS_NOT_USAGE},
+    ),
+    "no tokens at all": (
+        stream(delta(content="ab", finish="stop"), usage(2)),
+        {CaptureGap.NO_PROMPT_IDS, CaptureGap.IDS_NOT_USAGE},
+    ),
+}
+
+
+@pytest.mark.parametrize(("raw", "gaps"), GAPS.values(), ids=GAPS.keys())
+def test_what_an_answer_lacks_is_named_and_the_answer_stands(raw: bytes, gaps: set[CaptureGap]) -> None:
+    answer = read_stream(raw)
+    assert (answer.content, set(answer.gaps)) == ("ab", gaps)
+
+
+def test_an_object_needs_no_done() -> None:
+    choice = {"index": 0, "message": {"content": "a"}, "finish_reason": "stop", "token_ids": [5]}
+    choice |= {"logprobs": {"content": [{"logprob": -0.5}]}}
+    raw = json.dumps(usage(1) | {"choices": [choice], "prompt_token_ids": [1]}).encode()
+    assert read_object(raw).gaps == ()
+
+
+def test_of_a_broken_answer_what_came_is_still_read() -> None:
+    head = delta(role="assistant") | {"prompt_token_ids": [1, 2, 3]}
+    raw = stream(head, delta(content="a", ids=[5]), delta(content="b", ids=[6]), done=False)
+    for cut, ids in ((len(raw), [5, 6]), (len(raw) - 20, [5])):
+        partial = read_partial(raw[:cut], has_end=False)
+        assert partial is not None
+        assert (partial.tokens.prompt_ids.tolist(), partial.tokens.ids_S.tolist()) == ([1, 2, 3], ids)
+        assert {CaptureGap.NO_END, CaptureGap.NO_DONE, CaptureGap.NO_FINISH_REASON} <= set(partial.gaps)
+    assert read_partial(b"<html></html>", has_end=True) is None
+    assert read_partial(b"x" * (MAX_PARTIAL_BYTES + 1), has_end=True) is None
