@@ -20,6 +20,7 @@ from gym_core.capture.images import AssetStore, externalize, inline
 from gym_core.errors import (
     EpisodeError,
     FailureKind,
+    ModelUnavailable,
     Outcome,
     TransportError,
     error_of_kind,
@@ -60,6 +61,8 @@ RESPOND_MARGIN_S = 180.0
 VERIFY_TIMEOUT_S = 1800.0
 """A judge with its retries; environments bound their own below it."""
 CLOSE_TIMEOUT_S = 30.0
+MAX_WAIT_SHARE = 0.05
+"""Of the time limit. An agent that ran out of it, and lost more than this to our own queue, is not scored."""
 _SMALL_REPLY_BYTES = 64 << 10
 """Read in less time than a thread takes to be handed it."""
 
@@ -215,12 +218,23 @@ class Episode:
         if error is None:
             return
         kind = kind_of_word(error.code) or FailureKind.INTERNAL
+        if kind is FailureKind.AGENT_TIMEOUT:
+            self._raise_if_held_up()
         if kind in _BLAMED_ON_ENDPOINT and self._capture is not None:
             endpoint = kind_of_word(self._capture.last_failure)
             if endpoint is not None and outcome_of(endpoint) is Outcome.MASK:
                 raise error_of_kind(endpoint, self._capture.last_failure_message or "the endpoint failed")
         if response.status == "failed":
             raise error_of_kind(kind, error.message)
+
+    def _raise_if_held_up(self) -> None:
+        """Time that the model's calls stood in our queue, in a pause of the policy for one, was not the model's."""
+        waited_s, limit_s = self._capture.queued_s if self._capture else 0.0, self.servers.agent_timeout_s
+        if waited_s > MAX_WAIT_SHARE * limit_s:
+            raise ModelUnavailable(
+                f"the time limit of {limit_s:g} s came first, and for {waited_s:.1f} s of it calls stood in the model "
+                "server's queue (a pause of the policy, or max_concurrent_requests)"
+            )
 
     async def _verify(self, response: ResponsesReply) -> Verification:
         request = VerifyRequest(task=self.request.task, response=response, resources_session_id=self._session_id)

@@ -58,7 +58,7 @@ class CallTimings(Wire):
     """Seconds of monotonic time."""
 
     queued_s: float = 0.0
-    """Waiting for a free slot towards the endpoint, over all attempts."""
+    """Waiting for a free slot towards the endpoint, and for the end of a pause, over all attempts."""
     first_byte_s: float | None = None
     """From sending the attempt that succeeded to its first byte."""
     total_s: float = 0.0
@@ -92,6 +92,8 @@ class ModelCall(Wire):
     endpoint_status: int | None = None
     """HTTP status of the last attempt; None when no status came."""
     attempts: int = 0
+    endpoint: int | None = None
+    """Position, from 0, in the model server's `base_url` of the endpoint that was asked last."""
     timings: CallTimings = CallTimings()
     notes: list[str] = []
     """Stable phrases, such as "template_leak" or "token_ids_incomplete"."""

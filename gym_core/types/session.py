@@ -152,6 +152,9 @@ class CaptureSummary(Wire):
     input_tokens: int = 0
     output_tokens: int = 0
     model_seconds: float = 0.0
+    queued_s: float = 0.0
+    """Time in which a call stood in the model server's own queue, pauses of the policy included; once for all calls
+    that stood there together."""
     images: list[str] = []
     """SHA-256 of each image the model received, in order of first appearance."""
     has_token_ids: bool = False

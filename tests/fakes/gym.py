@@ -72,7 +72,11 @@ def make_request(
 
 @contextlib.asynccontextmanager
 async def in_process_gym(
-    folder: Path, *, resources_type: type[EchoServer] = EchoServer, policy: JsonObject | None = None
+    folder: Path,
+    *,
+    resources_type: type[EchoServer] = EchoServer,
+    policy: JsonObject | None = None,
+    agent_timeout_s: float = 20,
 ) -> AsyncIterator[InProcessGym]:
     async with contextlib.AsyncExitStack() as stack:
         endpoint = await stack.enter_async_context(ScriptedEndpoint())
@@ -80,7 +84,7 @@ async def in_process_gym(
         policy_url, policy_server = await _serve(stack, VllmModel, block, "policy_model", folder, {})
         peers = {"policy_model": Peer(url=policy_url, token=SecretStr(TOKEN))}
         agent_url, _ = await _serve(
-            stack, SingleCall, {"model_server": POLICY, "timeout_s": 20}, "agent", folder, peers
+            stack, SingleCall, {"model_server": POLICY, "timeout_s": agent_timeout_s}, "agent", folder, peers
         )
         resources_url, resources = await _serve(stack, resources_type, {}, "echo", folder, peers)
         pool = await stack.enter_async_context(HttpPool())
@@ -88,7 +92,7 @@ async def in_process_gym(
             resources=pool.service(resources_url, TOKEN),
             agent=pool.service(agent_url, TOKEN),
             policy=pool.service(policy_url, TOKEN),
-            agent_timeout_s=20,
+            agent_timeout_s=agent_timeout_s,
         )
         assert isinstance(resources, EchoServer)
         assert isinstance(policy_server, VllmModel)

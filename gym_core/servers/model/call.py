@@ -40,6 +40,9 @@ class Call:
     notes: list[str] = field(default_factory=list)
     sending: list[Raw] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.progress.waits = self.session.waits
+
     @property
     def is_restored(self) -> bool:
         """Whether a tool call went out as the model wrote it, and not as the harness re-serialised it."""
@@ -79,6 +82,9 @@ class Call:
             "failure_message": failure.message[:2000] if failure else None,
             "endpoint_status": progress.status,
             "attempts": progress.attempts,
+            "endpoint": progress.endpoint,
+            "policy_version": progress.policy_version,
+            "policy_version_end": progress.policy_version_end,
             "timings": {
                 "queued_s": progress.queued_s,
                 "first_byte_s": progress.first_byte_s,

@@ -84,6 +84,8 @@ class ModelServerConfig(ServerConfig):
     extra_body: JsonObject = {}
     """Further fields of every request to the endpoint."""
 
+    max_pause_s: float = Field(default=1800.0, gt=0)
+    """A pause of the policy (`POST /v1/policy/pause`) that nobody ends or renews ends by itself after this long."""
     @property
     def retries(self) -> RetryConfig:
         return self.retry

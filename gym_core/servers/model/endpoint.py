@@ -6,8 +6,8 @@ One layer owns the retries of a call, and it is this one. Nothing that a client 
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from gym_core.servers.model.answer import (
 )
 from gym_core.servers.model.clock import Clock
 from gym_core.servers.model.config import EndpointSettings, RetryConfig
+from gym_core.servers.model.policy_gate import PolicyGate
 from gym_core.servers.model.prompt_ids import PromptMemory
 from gym_core.servers.model.refusal import Refusal, context_exceeded, model_unavailable
 from gym_core.servers.model.rejections import (
@@ -35,6 +36,7 @@ from gym_core.servers.model.rejections import (
     wants_completion_tokens,
 )
 from gym_core.servers.model.request import ShapedBody
+from gym_core.servers.model.waits import Waits
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,10 @@ _OFF_LOOP_BYTES = 1 << 20
 """An answer larger than this is decoded in a thread."""
 _BUSY = 429
 _TRANSIENT = frozenset({408, 409, 425, _BUSY})
+_GONE = frozenset({502, 503, 504})
+"""What a gateway says of a server that is not there; 504 stands for silence, too."""
+REST_S = 30.0
+"""An endpoint that was gone is asked again after this long, while others are there."""
 
 ResultT = TypeVar("ResultT")
 
@@ -55,10 +61,14 @@ class EndpointFault(Exception):
     The message names the endpoint: it is for the record, not for code in a sandbox. What it quotes is masked.
     """
 
-    def __init__(self, message: str, *, status: int | None = None, retry_after: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after: str | None = None, is_gone: bool = False
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after
+        self.is_gone = is_gone or status in _GONE
+        """Not there at all, rather than wrong in what it said."""
         self.is_transient = status is None or status in _TRANSIENT or status >= 500
 
 
@@ -70,7 +80,17 @@ class Progress:
     faults: int = 0
     status: int | None = None
     queued_s: float = 0.0
-    """Waited for a slot of ours, whether or not one came free in the end."""
+    """Waited before it was sent, for a slot of ours or for the end of a pause, whether or not that came."""
+    held_s: float = 0.0
+    """Of it, by a pause."""
+    waits: Waits = field(default_factory=Waits)
+    """Of all calls that this one is counted with."""
+    endpoint: int | None = None
+    """Position in `base_urls` of the one asked last."""
+    policy_version: int | None = None
+    """When the last attempt was sent."""
+    policy_version_end: int | None = None
+    """When the answer was whole."""
     started_at: float = 0.0
     """Monotonic, of the last attempt; `first_byte_s` counts from it."""
     first_byte_s: float | None = None
@@ -92,7 +112,11 @@ class Progress:
 
 @dataclass
 class Endpoint:
+    index: int
+    """Position in `base_urls`."""
     url: str
+    rests_until: float = 0.0
+    """Monotonic: it was gone when it was last asked."""
     refused: set[str] = field(default_factory=set)
     """Fields of ours that it does not take."""
     accepted: bool = False
@@ -102,13 +126,21 @@ class Endpoint:
 
 
 class EndpointPool:
-    """All endpoints of one model. A call stays with the one its session went to first, until that one fails."""
+    """All endpoints of one model. Calls of one affinity go to one of them, and to the next while that one is gone."""
 
     def __init__(
-        self, settings: EndpointSettings, upstream: Upstream, *, retry: RetryConfig, clock: Clock, max_concurrent: int
+        self,
+        settings: EndpointSettings,
+        upstream: Upstream,
+        *,
+        retry: RetryConfig,
+        clock: Clock,
+        max_concurrent: int,
+        gate: PolicyGate,
     ) -> None:
         self.settings = settings
-        self.endpoints = [Endpoint(url.rstrip("/")) for url in settings.base_urls]
+        self.endpoints = [Endpoint(index, url.rstrip("/")) for index, url in enumerate(settings.base_urls)]
+        self.gate = gate
         self._upstream = upstream
         self._retry = retry
         self._clock = clock
@@ -135,10 +167,10 @@ class EndpointPool:
     ) -> ResultT:
         """What `consume` makes of a 200. Whatever it raises but EndpointFault ends the call."""
         deadline = self._clock.monotonic() + self._retry.patience_s
-        adaptations = n_counted = 0
+        adaptations = n_counted = n_turned_away = 0
         question = _Question(body)
         while True:
-            endpoint = self.endpoints[(affinity + progress.faults) % len(self.endpoints)]
+            endpoint = self._choose(affinity, n_turned_away)
             try:
                 return await self._attempt(endpoint, question, consume, progress)
             except _AskAgain as again:
@@ -153,9 +185,15 @@ class EndpointPool:
                 # A busy endpoint is no broken one: only the patience bounds how often it is asked.
                 n_counted += fault.status != _BUSY
                 pause_s = self._pause(progress.faults, fault.retry_after)
-                is_last = n_counted >= self._retry.max_attempts or self._clock.monotonic() + pause_s > deadline
+                # A pause of the policy takes none of the call's patience.
+                is_late = self._clock.monotonic() + pause_s > deadline + progress.held_s
+                is_last = n_counted >= self._retry.max_attempts or is_late
                 if is_last or not fault.is_transient:
                     raise
+                if fault.is_gone:
+                    endpoint.rests_until = self._clock.monotonic() + REST_S
+                else:
+                    n_turned_away += 1
                 log.warning("endpoint fault", extra={"attempt": progress.attempts, "fault": str(fault)[:200]})
                 await self._clock.sleep(pause_s)
 
@@ -163,6 +201,13 @@ class EndpointPool:
         retry = self._retry
         pause_s = min(retry.first_pause_s * 2.0 ** (faults - 1), retry.max_pause_s) * random.uniform(0.75, 1.25)
         try:
+    def _choose(self, affinity: int, n_turned_away: int) -> Endpoint:
+        """The first that is there, from the affinity's own on; past those that turned this call away."""
+        now, n = self._clock.monotonic(), len(self.endpoints)
+        ordered = [self.endpoints[(affinity + step) % n] for step in range(n)]
+        there = [endpoint for endpoint in ordered if endpoint.rests_until <= now] or ordered
+        return there[n_turned_away % len(there)]
+
             wanted_s = float(retry_after or 0)
         except ValueError:  # a date: rare, and our own pause will do
             wanted_s = 0.0
@@ -180,6 +225,7 @@ class EndpointPool:
         progress.received, progress.has_end = bytearray(), False
         without = frozenset(endpoint.refused) | question.without
         question.body = _capped(question.body, endpoint)
+        progress.endpoint = endpoint.index
         progress.sent = question.body.narrowed(without, endpoint.token_field)
         content = progress.sent.encode()
         async with self._slot(progress):
@@ -199,7 +245,7 @@ class EndpointPool:
                     result = await consume(reply)
             except UpstreamError as error:
                 status = 504 if error.trouble is UpstreamTrouble.SILENT else None
-                raise EndpointFault(self.settings.masked(str(error))[:500], status=status) from error
+                raise EndpointFault(self.settings.masked(str(error))[:500], status=status, is_gone=True) from error
             except BrokenAnswer as error:
                 raise EndpointFault(f"{endpoint.url}: {self.settings.masked(str(error))[:300]}") from error
         progress.last_byte_at = None
@@ -207,6 +253,8 @@ class EndpointPool:
         endpoint.accepted = endpoint.accepted or not endpoint.refused
         return result
 
+        progress.policy_version_end = self.gate.version
+        endpoint.rests_until = 0.0
     def _refused(self, endpoint: Endpoint, question: "_Question", reply: UpstreamReply, text: str) -> None:
         """Always raises: how to ask again, or what the refusal means."""
         status, masked = reply.status, self.settings.masked
@@ -253,13 +301,33 @@ class EndpointPool:
     async def _slot(self, progress: Progress) -> AsyncIterator[None]:
         asked_at = self._clock.monotonic()
         try:
-            await self._slots.acquire()
+            with self.gate.waiting():
+                yield
         finally:
-            progress.queued_s += self._clock.monotonic() - asked_at
-        try:
+        """A call's turn: one of our slots, while the policy is not paused."""
+        async with AsyncExitStack() as stack:
+            with self._queued(progress):
+                await stack.enter_async_context(self._slots)
+                await self._held(progress)
+            stack.enter_context(self.gate.in_flight())
+            progress.policy_version = self.gate.version
             yield
+
+    @contextmanager
+    def _queued(self, progress: Progress) -> Iterator[None]:
+            now = self._clock.monotonic()
+            progress.queued_s += now - asked_at
+            progress.waits.end(now)
+
+    async def _held(self, progress: Progress) -> None:
+        if not self.gate.is_paused:
+            return
+        since = self._clock.monotonic()
+        progress.waits.begin(asked_at)
+        try:
+            await self.gate.opened()
         finally:
-            self._slots.release()
+            progress.held_s += self._clock.monotonic() - since
 
     async def _gather(self, reply: UpstreamReply, progress: Progress, memory: PromptMemory | None) -> Answer:
         raw = progress.received

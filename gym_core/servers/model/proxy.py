@@ -210,5 +210,8 @@ class ChatProxy:
         if silent_s > SUSPECT_SILENCE_S or (progress.faults and progress.first_byte_s is None):
             return f"the endpoint failed: {progress.last_fault or f'silent for {silent_s:.0f} s'}"
         if progress.queued_s > max(SUSPECT_SILENCE_S, (now - call.arrived) / 2):
-            return f"it waited {progress.queued_s:.0f} s for one of the model server's max_concurrent_requests"
+            return (
+                f"it waited {progress.queued_s:.0f} s for one of the model server's max_concurrent_requests, "
+                f"{progress.held_s:.0f} s of it in a pause of the policy"
+            )
         return None

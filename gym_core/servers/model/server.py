@@ -26,6 +26,7 @@ from gym_core.servers.model.config import EndpointSettings, ModelServerConfig
 from gym_core.servers.model.dialect import responses_reply
 from gym_core.servers.model.endpoint import EndpointPool
 from gym_core.servers.model.memory import keep_freed_memory
+from gym_core.servers.model.policy_gate import PolicyGate
 from gym_core.servers.model.proxy import ChatProxy
 from gym_core.servers.model.refusal import Refusal
 from gym_core.servers.model.relay import Relay
@@ -34,6 +35,7 @@ from gym_core.servers.model.responses_request import read_as_chat
 from gym_core.servers.model.session import ModelSession
 from gym_core.servers.model.session_table import ModelSessions
 from gym_core.types.model_call import EndpointReport
+from gym_core.types.policy import PausePolicy, PolicyState, SetPolicyVersion
 from gym_core.types.session import CaptureSessionReply, CaptureSessionRequest, CaptureSummary
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ log = logging.getLogger(__name__)
 CHAT_PATH = "/v1/chat/completions"
 SESSION_PATHS = frozenset({CHAT_PATH, "/v1/responses", "/v1/models"})
 """All that a session's key is good for."""
+POLICY_PATHS = frozenset({"/v1/policy", "/v1/policy/pause", "/v1/policy/resume", "/v1/policy/version"})
+_USER_PATHS = SESSION_PATHS | POLICY_PATHS
 DEFAULT_CONTEXT_TOKENS = 262_144
 REAP_EVERY_S = 30.0
 
@@ -62,8 +66,14 @@ class ModelServer(Server[ModelConfigT]):
         settings = self.endpoint_settings()
         upstream = Upstream(context.pool, limits)
         self._probe = EndpointProbe(upstream, settings)
+        self._gate = PolicyGate(config.max_pause_s)
         pool = EndpointPool(
-            settings, upstream, retry=config.retries, clock=self.clock, max_concurrent=config.max_concurrent_requests
+            settings,
+            upstream,
+            retry=config.retries,
+            clock=self.clock,
+            max_concurrent=config.max_concurrent_requests,
+            gate=self._gate,
         )
         shape = Shape(
             settings.model, config.max_output_tokens, config.sampling_overrides, settings.fixed | config.extra_body
@@ -94,7 +104,7 @@ class ModelServer(Server[ModelConfigT]):
                 good = knock.path in SESSION_PATHS and session.may_come_from(knock.host)
                 return Principal(Role.SESSION, session.id) if good else None
             caller = services(knock)
-            if caller and caller.role is not Role.RUN and knock.path not in SESSION_PATHS:
+            if caller and caller.role is not Role.RUN and knock.path not in _USER_PATHS:
                 return None
             return caller
 
@@ -109,6 +119,7 @@ class ModelServer(Server[ModelConfigT]):
             self._reaper.cancel()
             with suppress(asyncio.CancelledError):
                 await self._reaper
+        self._gate.close()
         await self.sessions.close_all()
 
     async def _reap_for_ever(self) -> None:
@@ -128,6 +139,12 @@ class ModelServer(Server[ModelConfigT]):
         add_route(app, "GET", "/v1/capture_sessions/{session_id}", self.read_session, reply=CaptureSummary)
         add_route(app, "DELETE", "/v1/capture_sessions/{session_id}", self.close_session, reply=CaptureSummary)
         add_route(app, "POST", "/v1/check", self.check, reply=EndpointReport)
+        add_route(app, "GET", "/v1/policy", self.policy_state, reply=PolicyState)
+        add_route(app, "POST", "/v1/policy/pause", self._gate.pause, body=PausePolicy, reply=PolicyState)
+        add_route(app, "POST", "/v1/policy/resume", self.resume_policy, reply=PolicyState)
+        add_route(
+            app, "PUT", "/v1/policy/version", self.set_policy_version, body=SetPolicyVersion, reply=PolicyState
+        )  # fmt: skip
 
     async def open_session(self, request: CaptureSessionRequest) -> CaptureSessionReply:
         """The session's key; asked again, the same one. Raises SessionError, ValueError."""
@@ -149,6 +166,15 @@ class ModelServer(Server[ModelConfigT]):
     async def check(self) -> EndpointReport:
         """One real completion with two pictures. Takes up to `CHECK_TIMEOUT_S` a try; never raises."""
         return await self._probe.report()
+
+    async def policy_state(self) -> PolicyState:
+        return self._gate.state()
+
+    async def resume_policy(self) -> PolicyState:
+        return self._gate.resume()
+
+    async def set_policy_version(self, asked: SetPolicyVersion) -> PolicyState:
+        return self._gate.set_version(asked.version)
 
     async def context_tokens(self) -> int:
         """From config, else what the endpoint says, else the default. Asked once."""

@@ -53,6 +53,7 @@ class ModelSession:
         self.model_seconds = 0.0
         self.answered_with_ids = 0
         self.answered_with_logprobs = 0
+        self.waits = Waits()
         self.answered = 0
         self.tool_calls = 0
         self.images: dict[str, None] = {}
@@ -221,6 +222,7 @@ class ModelSession:
             images=list(self.images),
             has_token_ids=0 < self.answered == self.answered_with_ids,
             has_logprobs=0 < self.answered == self.answered_with_logprobs,
+            queued_s=self.waits.seconds(self._clock.monotonic()),
             capture_complete=self.is_capture_complete,
             notes=dict(self.notes),
         )
