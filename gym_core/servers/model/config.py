@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -34,6 +35,15 @@ def _plain_http(url: str) -> str:
 
 EndpointUrl = Annotated[str, AfterValidator(_plain_http)]
 """Where `/chat/completions` is added; usually ends in /v1."""
+
+
+class ExactPrefixMode(StrEnum):
+    AUTO = "auto"
+    """The first of the others that the endpoint takes."""
+    TOKEN_IN = "token_in"
+    """vLLM's token routes (`--enable-scale-out`)."""
+    REQUIRED_PREFIX = "required_prefix"
+    """`required_prefix_token_ids` in chat requests, as NeMo RL's vLLM server takes them."""
 
 
 class SessionLimits(Wire):
@@ -111,6 +121,8 @@ class EndpointSettings:
     """Fields of every request that this kind of server adds; `extra_body` wins over them."""
     wanted: JsonObject = field(default_factory=dict)
     """Fields asked for in a session's calls, such as log-probabilities."""
+    exact_prefix: ExactPrefixMode | None = None
+    """How a session's call goes on from known token ids; None leaves it to the endpoint's chat template."""
     wants_strictly: bool = False
     """Whether an endpoint that refuses `wanted` is an error, rather than asked without."""
     streams: bool = True

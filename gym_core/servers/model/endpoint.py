@@ -124,6 +124,10 @@ class Endpoint:
     token_field: str | None = None
     output_cap: int | None = None
 
+    def at(self, path: str) -> str:
+        """Engines serve their token routes beside /v1, not below it."""
+        return (self.url.removesuffix("/v1") if path.startswith("/inference/") else self.url) + path
+
 
 class EndpointPool:
     """All endpoints of one model. Calls of one affinity go to one of them, and to the next while that one is gone."""
@@ -233,7 +237,7 @@ class EndpointPool:
             try:
                 async with self._upstream.request(
                     "POST",
-                    f"{endpoint.url}/chat/completions",
+                    endpoint.at(question.body.path),
                     headers=self._headers,
                     body=content,
                     is_streamed=bool(question.body.fields.get("stream")),

@@ -28,6 +28,7 @@ from gym_core.servers.model.asgi import (
 from gym_core.servers.model.call import Call, Failed
 from gym_core.servers.model.clock import Clock
 from gym_core.servers.model.endpoint import EndpointFault, EndpointPool, failure_of
+from gym_core.servers.model.exact_prefix import ExactPrefix
 from gym_core.servers.model.messages import ReadMessage
 from gym_core.servers.model.refusal import Refusal, model_unavailable
 from gym_core.servers.model.relay import BrokenRelay, Relay
@@ -67,6 +68,8 @@ class ChatProxy:
         self._alias = alias
         self._max_body_bytes = max_body_bytes
         self._clock = clock
+        mode = pool.settings.exact_prefix
+        self._exact_prefix = ExactPrefix(pool, mode) if mode else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller: Principal = scope["state"]["principal"]
@@ -156,6 +159,8 @@ class ChatProxy:
 
     async def forward(self, call: Call, body: ShapedBody) -> Answer:
         session = call.session
+        if self._exact_prefix:
+            return await self._exact_prefix.complete(call, body)
         return await self._pool.complete(
             body, affinity=session.affinity, progress=call.progress, memory=session.prompts
         )
@@ -164,6 +169,8 @@ class ChatProxy:
         """The answer as the harness gets it, after it was kept."""
         session = call.session
         answer = session.issue(answer)
+        if self._exact_prefix:
+            self._exact_prefix.remember(call, answer)
         call.notes += [*answer.notes, *call.progress.notes]
         if call.is_restored:
             call.notes.append("tool_call_restored")
