@@ -28,6 +28,7 @@ ONLY_USERS = {
     "docker": {"gym_core/sandbox/providers/docker.py"},
     "opensandbox": {"gym_core/sandbox/providers/opensandbox.py"},
     "aiohttp": {"gym_core/http/client.py", "gym_core/http/upstream.py"},
+    "pyarrow": {"gym_core/datasets/parquet.py", "gym_core/export/formats/table.py"},
 }
 
 

@@ -1,0 +1,163 @@
+"""NeMo RL's way in: an object with the `run_examples` that its NeMo Gym environment calls, played by a gym's head.
+
+NeMo RL makes a collector (`RolloutCollectionHelper` of NeMo Gym) and calls
+`run_examples(examples=..., head_server_config=...)` inside its event loop; it awaits what comes out, in any order, for
+pairs of (row, result). A row's `agent_ref.name` is the name of an environment of the gym, and its `_rowidx` comes back
+untouched. After the call every row must have its `agent_ref`, so one without gets the default environment's.
+
+Source: NVIDIA-NeMo/RL, nemo_rl/environments/nemo_gym.py (`_stream_rollouts`, `_typed_gym_failure`), and
+NVIDIA-NeMo/Gym, nemo_gym/rollout_collection.py (`run_examples`), stored copies of 2026, looked up 2026-11-30.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Protocol
+
+from gym_core.errors import FAILURE_POLICY, EpisodeError, FailureKind
+from gym_core.export.formats.nemo_rl import NoSequence, nemo_rl_result
+from gym_core.http.client import HttpPool
+from gym_core.types.session import Sampling
+from gym_core.types.trainer import MAX_ROWS, TRAINER_LINE, EndLine, ErrorLine, RolloutLine, RolloutsRequest
+from gym_core.types.wire import JsonObject
+
+Pair = tuple[JsonObject, JsonObject]
+"""(row, result)"""
+
+STREAM_TIMEOUT_S = 7 * 24 * 3600.0
+"""Of all rollouts of one call. NeMo RL has time limits of its own."""
+_ROUTING = ("agent_ref", "task_source")
+"""Of NeMo RL, and no part of the task; so is all that begins with an underscore."""
+
+
+class HeadAddress(Protocol):
+    """NeMo Gym's `BaseServerConfig`, or anything with a host and a port."""
+
+    host: str
+    port: int
+
+
+class NemoRolloutError(RuntimeError):
+    """A rollout that has no result. NeMo RL sorts it by `status`: 5xx is played again, others are the data's fault."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NemoRolloutCollector:
+    """Plays NeMo RL's examples through POST /v1/rollouts of a head server.
+
+    One request an environment and call; results come in order of completion. What a caller no longer awaits is
+    cancelled when the iterator is closed.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        environment: str | None = None,
+        num_samples_in_parallel: int = 64,
+        sampling: Sampling | None = None,
+    ) -> None:
+        """`token` is the head's; `environment` serves rows without an `agent_ref`."""
+        self._token = token
+        self._environment = environment
+        self._parallel = num_samples_in_parallel
+        self._sampling = sampling or Sampling()
+
+    def run_examples(
+        self, examples: Sequence[JsonObject], head_server_config: HeadAddress
+    ) -> Iterator[Coroutine[None, None, Pair]]:
+        """As many awaitables as examples. Call it inside a running event loop.
+
+        Awaiting one raises NemoRolloutError when its rollout has no tokens, or when the stream ended without it.
+        Raises ValueError for a row that names no environment.
+        """
+        by_environment: dict[str, list[JsonObject]] = {}
+        for row in examples:
+            by_environment.setdefault(self._route(row), []).append(row)
+        requests = [
+            (name, rows[start : start + MAX_ROWS])
+            for name, rows in by_environment.items()
+            for start in range(0, len(rows), MAX_ROWS)
+        ]
+        return self._results(requests, len(examples), f"http://{head_server_config.host}:{head_server_config.port}")
+
+    def _route(self, row: JsonObject) -> str:
+        name = (row.get("agent_ref") or {}).get("name") or self._environment
+        if not name:
+            raise ValueError("a row needs agent_ref.name, the name of an environment, or the collector a default one")
+        row["agent_ref"] = (row.get("agent_ref") or {"type": "responses_api_agents"}) | {"name": name}
+        return str(name)
+
+    def _results(
+        self, requests: Sequence[tuple[str, list[JsonObject]]], count: int, url: str
+    ) -> Iterator[Coroutine[None, None, Pair]]:
+        outcomes: asyncio.Queue[Pair | Exception] = asyncio.Queue()
+        tasks = [
+            asyncio.get_running_loop().create_task(self._play(name, rows, url, outcomes)) for name, rows in requests
+        ]
+        try:
+            for _ in range(count):
+                yield _next_of(outcomes)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _play(
+        self, environment: str, rows: list[JsonObject], url: str, outcomes: "asyncio.Queue[Pair | Exception]"
+    ) -> None:
+        """Puts one outcome a row, whatever happens."""
+        waiting = dict(enumerate(rows))
+        error: Exception = NemoRolloutError(f"{url}: the stream ended without this rollout", status=502)
+        request = RolloutsRequest(
+            environment=environment,
+            rows=[_task_row(row) for row in rows],
+            sampling=self._sampling,
+            num_samples_in_parallel=self._parallel,
+            images="inline",
+        )
+        try:
+            async with HttpPool() as pool:
+                head = pool.service(url, self._token)
+                body = request.to_json(exclude_none=True)
+                async for raw in head.stream("POST", "/v1/rollouts", body=body, timeout_s=STREAM_TIMEOUT_S):
+                    line = TRAINER_LINE.validate_json(raw)
+                    if isinstance(line, RolloutLine):
+                        outcomes.put_nowait(await asyncio.to_thread(_outcome, waiting.pop(line.task_index), line))
+                    elif isinstance(line, ErrorLine):
+                        error = NemoRolloutError(f"{url}: {line.kind}: {line.message}", status=_status_of(line.kind))
+                    elif isinstance(line, EndLine):
+                        break
+        except EpisodeError as failure:
+            error = NemoRolloutError(str(failure), status=FAILURE_POLICY[failure.kind].http_status)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, each row's awaitable must end
+            error = failure
+        for _ in waiting:
+            outcomes.put_nowait(error)
+
+
+async def _next_of(outcomes: "asyncio.Queue[Pair | Exception]") -> Pair:
+    outcome = await outcomes.get()
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def _outcome(example: JsonObject, line: RolloutLine) -> Pair | Exception:
+    urls = {image.sha256: image.data_url for sample in line.samples for image in sample.images if image.data_url}
+    row = (line.row or {}) | {"responses_create_params": (line.row or example)["responses_create_params"]}
+    try:
+        result = nemo_rl_result(row, line.samples, urls.__getitem__)
+    except NoSequence as error:
+        reason = f"rollout of task {line.task_index} has nothing to train: {error} ({line.end_reason})"
+        return NemoRolloutError(reason, status=503)
+    return example, result | {"responses_create_params": example["responses_create_params"]}
+
+
+def _task_row(example: JsonObject) -> JsonObject:
+    return {key: value for key, value in example.items() if key not in _ROUTING and not key.startswith("_")}
+
+
+def _status_of(kind: str) -> int:
+    return FAILURE_POLICY[FailureKind(kind)].http_status if kind in set(FailureKind) else 503
