@@ -104,12 +104,14 @@ def add_route(
 ) -> None:
     """One `Wire` in, one `Wire` out: the body is parsed once, here; path parameters go to the handler by name.
 
+    No body means `{}`.
+
     The route is in `/openapi.json` with both classes.
     """
 
     async def endpoint(request: Request) -> Response:
         try:
-            arguments = [body.model_validate_json(await request.body())] if body else []
+            arguments = [body.model_validate_json(await request.body() or b"{}")] if body else []
         except ValidationError as error:
             return problem_response(422, BAD_REQUEST, f"{method} {path}: {first_mistakes(error)}")
         result = await handler(*arguments, **request.path_params)

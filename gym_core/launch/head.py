@@ -27,6 +27,7 @@ from gym_core.http.sse import encode_event
 from gym_core.launch.children import ChildExit, Children
 from gym_core.launch.identity import identity_hash
 from gym_core.launch.plan import EnvironmentEntry, HeadSlice, ServerEntry
+from gym_core.launch.policy import Policies
 from gym_core.launch.run_tasks import with_sampling
 from gym_core.launch.runs import ENDED, Run, RunSetting
 from gym_core.launch.supervisor import START_ERROR_FILE, StartError, Supervised, Supervisor
@@ -69,6 +70,7 @@ class Head:
         self._runs: dict[str, Run] = {}
         self._pending: set[asyncio.Task[None]] = set()
         self._single_rows = asyncio.Semaphore(MAX_SINGLE_ROWS)
+        self._policies = Policies({e.policy_server for e in part.environments.values()}, self._client)
         self._is_ready = False
         self._started_at = time.time()
 
@@ -95,6 +97,7 @@ class Head:
         add_route(app, "GET", "/v1/runs/{run_id}", self.run_result, reply=RunResult)
         app.add_api_route("/v1/runs/{run_id}", self._cancel_route, methods=["DELETE"], response_model=None)
         app.add_api_route("/v1/runs/{run_id}/events", self._events_route, methods=["GET"], response_model=None)
+        self._policies.add_routes(app)
         app.add_api_route("/environments/{name}/run", self._run_one_route, methods=["POST"], response_model=None)
         return app
 

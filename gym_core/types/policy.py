@@ -45,3 +45,18 @@ class PolicyStates(Wire):
     """Of each model server that is some environment's policy, by its name."""
 
     servers: dict[str, PolicyState]
+
+
+class PausePolicies(PausePolicy):
+    """As the head server is asked."""
+
+    server: str | None = None
+    """One model server by its name; None means all of them."""
+
+
+class ResumePolicies(Wire):
+    server: str | None = None
+
+
+class SetPolicyVersions(SetPolicyVersion):
+    server: str | None = None
