@@ -1,0 +1,1 @@
+"""Whole programs built on the gym, one a folder."""
