@@ -89,6 +89,9 @@ class ModelServerConfig(ServerConfig):
     session_limits: SessionLimits = SessionLimits()
     session_idle_s: float = Field(default=7200.0, gt=0)
     """A session that nobody used for this long is closed."""
+    pin_system_prompt: bool = True
+    """Whether each call of a session's conversation gets the system prompt that its first call had: harnesses write the
+    date into it, and a prompt that changes at midnight is no continuation of what was sampled."""
     sampling_overrides: JsonObject = {}
     """Sampling fields that hold whatever a client asks."""
     extra_body: JsonObject = {}

@@ -82,6 +82,7 @@ class ReadMessage:
     """SHA-256, in order."""
     rewritten: bytes | None = None
     """JSON towards the endpoint; None means the message goes as it came."""
+    role: str = "user"
 
 
 KeepImage = Callable[[bytes], str]
@@ -111,7 +112,7 @@ def read_message(raw: bytes, issued: Mapping[str, IssuedCall], keep_image: KeepI
             url = bytes(part.image_url.url)
             images.append(keep_image(_image_bytes(url)))
             kept = _replaced(kept, url, b'"' + make_reference(images[-1]).encode() + b'"')
-    return ReadMessage(kept, tuple(images), rewritten)
+    return ReadMessage(kept, tuple(images), rewritten, message.role)
 
 
 def _replaced(text: bytes, old: bytes, new: bytes) -> bytes:

@@ -58,6 +58,7 @@ class ChatProxy:
         shape_: Shape,
         *,
         alias: str,
+        pins_system_prompt: bool,
         max_body_bytes: int,
         clock: Clock,
     ) -> None:
@@ -66,6 +67,7 @@ class ChatProxy:
         self._sessions = sessions
         self._shape = shape_
         self._alias = alias
+        self._pins_system_prompt = pins_system_prompt
         self._max_body_bytes = max_body_bytes
         self._clock = clock
         mode = pool.settings.exact_prefix
@@ -128,7 +130,11 @@ class ChatProxy:
                 session.note(f"dropped_field:{dropped}")
             if session.has_used_tools and not envelope.has_tools:
                 raise Refusal(400, "tools_missing", "this session's calls declare tools; one without is refused")
-            messages = [await self._read(session, raw) for raw in envelope.messages]
+            raws = list(envelope.messages)
+            messages = [await self._read(session, raw) for raw in raws]
+            pinned = self._pins_system_prompt and session.system_prompts.settled(messages[0].role, envelope.tools, raws)
+            if pinned:
+                raws[0], messages[0] = pinned, await self._read(session, pinned)
         session.has_used_tools = envelope.has_tools
         images = dict.fromkeys(image for message in messages for image in message.images)
         added = [image for image in images if image not in session.images]
@@ -137,8 +143,10 @@ class ChatProxy:
         call = Call(session, index, envelope, messages, added, arrived, self._clock.time())
         call.sending = [
             raw if message.rewritten is None else Raw(message.rewritten)
-            for raw, message in zip(envelope.messages, messages, strict=True)
+            for raw, message in zip(raws, messages, strict=True)
         ]
+        if pinned:
+            call.notes.append("system_prompt_pinned")
         return call
 
     async def _read(self, session: ModelSession, raw: Raw) -> ReadMessage:

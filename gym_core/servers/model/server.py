@@ -85,6 +85,7 @@ class ModelServer(Server[ModelConfigT]):
             self._relay,
             shape,
             alias=config.model_alias,
+            pins_system_prompt=config.pin_system_prompt,
             max_body_bytes=config.max_body_bytes,
             clock=self.clock,
         )

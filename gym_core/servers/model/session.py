@@ -17,6 +17,7 @@ from gym_core.servers.model.config import SessionLimits
 from gym_core.servers.model.messages import IssuedCall, MessageMemory, only_hash
 from gym_core.servers.model.prompt_ids import PromptMemory
 from gym_core.servers.model.refusal import Refusal, limit_reached
+from gym_core.servers.model.system_prompt import SystemPrompts
 from gym_core.servers.model.tips import Tips
 from gym_core.types.model_call import CaptureGap
 from gym_core.types.session import CaptureSessionRequest, CaptureSummary
@@ -70,6 +71,7 @@ class ModelSession:
         self._store = AssetStore(Path(request.assets_dir) if request.assets_dir else state_dir / "assets")
         self.memory = MessageMemory(self._keep_image)
         self.prompts = PromptMemory()
+        self.system_prompts = SystemPrompts()
         self.tips = Tips()
         captures_dir = Path(request.captures_dir) if request.captures_dir else state_dir / "captures"
         self._recorder: CallRecorder | None = None
