@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_OUTPUT ?= results/demo/puzzles.jsonl
 
-.PHONY: setup toolkit demo test test-live lint bench clean
+.PHONY: setup toolkit demo test test-live lint schema bench clean
 
 setup: $(STAMP)
 
@@ -40,6 +40,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The JSON Schema of training samples, after a change of their class.
+schema: setup
+	$(BIN)/python -m gym_core.export.schema docs/training-sample.schema.json
 
 bench: toolkit
 	$(BIN)/python -m tests.bench

@@ -7,12 +7,15 @@ tokens of this sample, from 0.
 from enum import StrEnum
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from gym_core.types.ids import SafeId, TaskId
 from gym_core.types.wire import BulkyWire, JsonObject, Wire
 
 SAMPLE_SCHEMA_VERSION: Literal[1] = 1
+
+_DOCUMENTED = ConfigDict(use_attribute_docstrings=True)
+"""The strings under the fields are their descriptions in the JSON Schema (docs/training-sample.schema.json)."""
 
 
 class BranchLabel(StrEnum):
@@ -48,6 +51,8 @@ class DriftReason(StrEnum):
 class Drift(Wire):
     """A place where a conversation went on and its tokens did not."""
 
+    model_config = _DOCUMENTED
+
     call_id: str
     """The first call with the changed prompt."""
     parent_call_id: str
@@ -80,6 +85,8 @@ class SequenceSummary(Wire):
 class SampleImage(Wire):
     """One picture, in the order in which the model met it."""
 
+    model_config = _DOCUMENTED
+
     sha256: str
     media_type: str
     width: int
@@ -106,6 +113,8 @@ class SampleImage(Wire):
 class SampledSpan(Wire):
     """The tokens of one call's answer."""
 
+    model_config = _DOCUMENTED
+
     call_id: str
     start: int
     end: int
@@ -122,6 +131,8 @@ class SampledSpan(Wire):
 
 class TrainingSample(BulkyWire):
     """Schema of a line of an export, and of `samples` in the lines of POST /v1/rollouts."""
+
+    model_config = _DOCUMENTED
 
     schema_version: Literal[1] = SAMPLE_SCHEMA_VERSION
     sample_id: str
@@ -146,13 +157,16 @@ class TrainingSample(BulkyWire):
     logprobs: list[float]
     """float32[T], natural log, of the sampling policy; 0 where `loss_mask` is 0."""
     images: list[SampleImage] = []
+    """In the order of their placeholders."""
     calls: list[SampledSpan] = []
+    """The answers in `token_ids`, in token order; all else is prompt."""
     drift: Drift | None = None
     """Why this piece begins a new sequence; None for the first piece of a branch."""
 
     reward: float | None
     """None exactly when the rollout is masked."""
     reward_components: dict[str, float] = {}
+    """Name to number, where the environment has more than one reward."""
     advantage: float | None = None
     """One for all trained tokens; None when no group was asked for."""
     weight: float = Field(default=1.0, ge=0)
@@ -160,6 +174,7 @@ class TrainingSample(BulkyWire):
     mask: bool = False
     """True: not for training, `mask_reason` says why. The tokens are here all the same."""
     mask_reason: str | None = None
+    """A stable word (docs/training.md lists them); None for a sample that is for training."""
     is_truncated: bool = False
     """The last trained answer was cut by a token limit."""
     logprobs_mode: Literal["raw", "processed", "unknown"] = "unknown"
