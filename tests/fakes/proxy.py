@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 
@@ -114,8 +115,13 @@ class Session:
         return list(read_calls(capture_path(self.proxy.state_dir / "captures", self.id)))
 
 
+class Listening(Protocol):
+    url: str
+    """Ends in /v1."""
+
+
 @contextlib.asynccontextmanager
-async def vllm_proxy(endpoint: ScriptedEndpoint, state_dir: Path, **fields: object) -> AsyncIterator[Proxy]:
+async def vllm_proxy(endpoint: Listening, state_dir: Path, **fields: object) -> AsyncIterator[Proxy]:
     block = {"base_url": endpoint.url, "api_key": "sk-endpoint", "model": "tiny", **fields}
     async with _served(VllmModel, VllmModelConfig.model_validate(block), state_dir) as proxy:
         yield proxy
