@@ -84,6 +84,8 @@ class ModelServerConfig(ServerConfig):
     """Of one attempt as a whole."""
     max_concurrent_requests: int = Field(default=512, gt=0)
     """Towards the endpoint; more wait."""
+    max_pause_s: float = Field(default=1800.0, gt=0)
+    """A pause of the policy (`POST /v1/policy/pause`) that nobody ends or renews ends by itself after this long."""
     max_body_bytes: int = Field(default=64 << 20, gt=0)
     retry: RetryConfig = RetryConfig()
     session_limits: SessionLimits = SessionLimits()
@@ -97,8 +99,6 @@ class ModelServerConfig(ServerConfig):
     extra_body: JsonObject = {}
     """Further fields of every request to the endpoint."""
 
-    max_pause_s: float = Field(default=1800.0, gt=0)
-    """A pause of the policy (`POST /v1/policy/pause`) that nobody ends or renews ends by itself after this long."""
     @property
     def retries(self) -> RetryConfig:
         return self.retry

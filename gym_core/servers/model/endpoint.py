@@ -188,30 +188,33 @@ class EndpointPool:
                 progress.last_byte_at = progress.first_byte_s = None
                 # A busy endpoint is no broken one: only the patience bounds how often it is asked.
                 n_counted += fault.status != _BUSY
+                if fault.is_gone:
+                    endpoint.rests_until = self._clock.monotonic() + REST_S
+                else:
+                    n_turned_away += 1
                 pause_s = self._pause(progress.faults, fault.retry_after)
                 # A pause of the policy takes none of the call's patience.
                 is_late = self._clock.monotonic() + pause_s > deadline + progress.held_s
                 is_last = n_counted >= self._retry.max_attempts or is_late
                 if is_last or not fault.is_transient:
                     raise
-                if fault.is_gone:
-                    endpoint.rests_until = self._clock.monotonic() + REST_S
-                else:
-                    n_turned_away += 1
                 log.warning("endpoint fault", extra={"attempt": progress.attempts, "fault": str(fault)[:200]})
                 await self._clock.sleep(pause_s)
+
+    def _choose(self, affinity: int, n_turned_away: int) -> Endpoint:
+        """The first that is there, from the affinity's own on, past those that turned this call away. When all are
+        gone, the one that was not asked for longest."""
+        now, n = self._clock.monotonic(), len(self.endpoints)
+        ordered = [self.endpoints[(affinity + step) % n] for step in range(n)]
+        there = [endpoint for endpoint in ordered if endpoint.rests_until <= now]
+        if not there:
+            return min(ordered, key=lambda endpoint: endpoint.rests_until)
+        return there[n_turned_away % len(there)]
 
     def _pause(self, faults: int, retry_after: str | None) -> float:
         retry = self._retry
         pause_s = min(retry.first_pause_s * 2.0 ** (faults - 1), retry.max_pause_s) * random.uniform(0.75, 1.25)
         try:
-    def _choose(self, affinity: int, n_turned_away: int) -> Endpoint:
-        """The first that is there, from the affinity's own on; past those that turned this call away."""
-        now, n = self._clock.monotonic(), len(self.endpoints)
-        ordered = [self.endpoints[(affinity + step) % n] for step in range(n)]
-        there = [endpoint for endpoint in ordered if endpoint.rests_until <= now] or ordered
-        return there[n_turned_away % len(there)]
-
             wanted_s = float(retry_after or 0)
         except ValueError:  # a date: rare, and our own pause will do
             wanted_s = 0.0
@@ -225,11 +228,11 @@ class EndpointPool:
         progress: Progress,
     ) -> ResultT:
         progress.attempts += 1
+        progress.endpoint = endpoint.index
         progress.status = progress.first_byte_s = None
         progress.received, progress.has_end = bytearray(), False
         without = frozenset(endpoint.refused) | question.without
         question.body = _capped(question.body, endpoint)
-        progress.endpoint = endpoint.index
         progress.sent = question.body.narrowed(without, endpoint.token_field)
         content = progress.sent.encode()
         async with self._slot(progress):
@@ -253,12 +256,12 @@ class EndpointPool:
             except BrokenAnswer as error:
                 raise EndpointFault(f"{endpoint.url}: {self.settings.masked(str(error))[:300]}") from error
         progress.last_byte_at = None
+        progress.policy_version_end = self.gate.version
+        endpoint.rests_until = 0.0
         endpoint.refused |= question.without
         endpoint.accepted = endpoint.accepted or not endpoint.refused
         return result
 
-        progress.policy_version_end = self.gate.version
-        endpoint.rests_until = 0.0
     def _refused(self, endpoint: Endpoint, question: "_Question", reply: UpstreamReply, text: str) -> None:
         """Always raises: how to ask again, or what the refusal means."""
         status, masked = reply.status, self.settings.masked
@@ -303,11 +306,6 @@ class EndpointPool:
 
     @asynccontextmanager
     async def _slot(self, progress: Progress) -> AsyncIterator[None]:
-        asked_at = self._clock.monotonic()
-        try:
-            with self.gate.waiting():
-                yield
-        finally:
         """A call's turn: one of our slots, while the policy is not paused."""
         async with AsyncExitStack() as stack:
             with self._queued(progress):
@@ -319,6 +317,12 @@ class EndpointPool:
 
     @contextmanager
     def _queued(self, progress: Progress) -> Iterator[None]:
+        asked_at = self._clock.monotonic()
+        progress.waits.begin(asked_at)
+        try:
+            with self.gate.waiting():
+                yield
+        finally:
             now = self._clock.monotonic()
             progress.queued_s += now - asked_at
             progress.waits.end(now)
@@ -327,7 +331,6 @@ class EndpointPool:
         if not self.gate.is_paused:
             return
         since = self._clock.monotonic()
-        progress.waits.begin(asked_at)
         try:
             await self.gate.opened()
         finally:

@@ -19,6 +19,7 @@ from gym_core.servers.model.prompt_ids import PromptMemory
 from gym_core.servers.model.refusal import Refusal, limit_reached
 from gym_core.servers.model.system_prompt import SystemPrompts
 from gym_core.servers.model.tips import Tips
+from gym_core.servers.model.waits import Waits
 from gym_core.types.model_call import CaptureGap
 from gym_core.types.session import CaptureSessionRequest, CaptureSummary
 from gym_core.types.wire import JsonObject
@@ -40,7 +41,8 @@ class ModelSession:
         self.id = request.session_id
         self.key = new_token()
         self.sampling = request.sampling
-        self.affinity = hash(self.id) & 0xFFFF
+        self.affinity = 0
+        """Which endpoint is its own, counted on past the last of them; whoever opens the session says so."""
         self.notes: Counter[str] = Counter()
         self.has_used_tools = False
         self.used_at = clock.monotonic()
@@ -53,9 +55,9 @@ class ModelSession:
         self.input_tokens = 0
         self.output_tokens = 0
         self.model_seconds = 0.0
+        self.waits = Waits()
         self.answered_with_ids = 0
         self.answered_with_logprobs = 0
-        self.waits = Waits()
         self.answered = 0
         self.tool_calls = 0
         self.images: dict[str, None] = {}
@@ -223,10 +225,10 @@ class ModelSession:
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
             model_seconds=self.model_seconds,
+            queued_s=self.waits.seconds(self._clock.monotonic()),
             images=list(self.images),
             has_token_ids=0 < self.answered == self.answered_with_ids,
             has_logprobs=0 < self.answered == self.answered_with_logprobs,
-            queued_s=self.waits.seconds(self._clock.monotonic()),
             capture_complete=self.is_capture_complete,
             notes=dict(self.notes),
         )
