@@ -118,7 +118,8 @@ class TokenEngine:
         for message in body["messages"]:
             ids += [START, *encode(message["role"] + "\n")]
             content = message.get("content") or ""
-            for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            parts: list[JsonObject] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            for part in parts:
                 if part["type"] == "image_url":
                     length = picture_tokens(part["image_url"]["url"])
                     spans.append((len(ids), length))
@@ -139,7 +140,7 @@ class TokenEngine:
         body = await self._read(request)
         assert body["mm_payload"] == "none"
         ids, spans = self.template(body)
-        sampling = {"temperature": body.get("temperature", 1.0), "logprobs": 0, "skip_clone": True}
+        sampling: JsonObject = {"temperature": body.get("temperature", 1.0), "logprobs": 0, "skip_clone": True}
         if body.get("max_tokens", 4096) != 16:
             sampling["max_tokens"] = body.get("max_tokens", 4096)
         places = {"image": [{"offset": offset, "length": length} for offset, length in spans]}
@@ -233,4 +234,5 @@ def read_answer(text: str) -> JsonObject:
 
 
 def _is_look(body: JsonObject) -> bool:
-    return body.get("messages", [{}])[0] == {"role": "user", "content": "a"}
+    messages: list[JsonObject] = body.get("messages", [])
+    return messages[:1] == [{"role": "user", "content": "a"}]

@@ -67,9 +67,10 @@ class Rendered:
     """Further fields of the request that the engine made of it."""
 
     @property
-    def max_tokens(self) -> int:
+    def max_tokens(self) -> int | None:
+        """Of the answer; None for all the context."""
         said = self.sampling.get("max_tokens")
-        return int(msgspec.json.decode(said, type=int)) if said is not None else _DEFAULT_MAX_TOKENS
+        return msgspec.json.decode(said, type=int | None) if said is not None else _DEFAULT_MAX_TOKENS
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class TokenEndpoint:
         pictures: Sequence[JsonObject],
         asking: Asking,
         *,
-        max_tokens: int,
+        max_tokens: int | None,
         memory: PromptMemory,
     ) -> Answer:
         """What the engine samples after `ids`, one placeholder a picture in them; its text is not in the answer."""

@@ -23,7 +23,7 @@ def ids(*tokens: int) -> Ids:
 
 
 def joined(seen: Sequence[int], rendered: Sequence[int], history: Sequence[int]) -> list[int]:
-    return splice(ids(*seen), ids(*rendered), history=ids(*history), end_of_turn=END).tolist()
+    return list(splice(ids(*seen), ids(*rendered), history=ids(*history), end_of_turn=END))
 
 
 @pytest.mark.parametrize(
