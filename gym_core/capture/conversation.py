@@ -9,7 +9,7 @@ change of the conversation. Whether the tokens go on as well is not known here (
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -40,6 +40,7 @@ class Turn:
     """Not in `key`."""
     images: tuple[str, ...] = ()
     """SHA-256, in order."""
+    calls_tools: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,11 @@ class Place:
     """Messages that some call's messages and answer begin with as well; not fewer than `n_parent`."""
     known_by: str | None
     """The most recent such call; None when not even the first turn is known."""
+    asked_by: str | None
+    """The most recent call with the same system prompt and tools whose messages, without its answer, are the longest
+    such beginning of these messages: equal to them when this request was made before."""
+    n_asked: int
+    """Messages of that beginning."""
 
 
 class _ImageUrl(msgspec.Struct, gc=False):
@@ -136,6 +142,7 @@ def read_turn(raw: bytes) -> Turn:
         "".join(text for kind, text, _ in parts if kind == "text"),
         _string(message.reasoning) or _string(message.reasoning_content),
         tuple(name for kind, name, _ in parts if kind == "image"),
+        bool(calls),
     )
 
 
@@ -143,7 +150,8 @@ def answer_turn(answer: CallAnswer) -> Turn:
     """The turn that an answer makes when a harness sends it back."""
     parts = [("text", answer.content, "")] if answer.content else []
     calls = [(call.id, call.name, call.arguments) for call in answer.tool_calls]
-    return Turn(_key("assistant", parts, calls, ("", "")), "assistant", answer.content, answer.reasoning)
+    key = _key("assistant", parts, calls, ("", ""))
+    return Turn(key, "assistant", answer.content, answer.reasoning, calls_tools=bool(calls))
 
 
 def _key(
@@ -241,61 +249,97 @@ class _Node:
     """By the key of the next turn."""
     ended_here: list[_Answered] = field(default_factory=list)
     """Calls whose messages and answer are this beginning, in the order they were added."""
+    asked_here: dict[tuple[bytes, bytes], str] = field(default_factory=dict)
+    """The last call whose messages are this beginning, by its system prompt and tools."""
     latest: str = ""
     """The last call added whose messages and answer begin like this."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The nodes that some messages lead through, one to each turn of theirs, as far as there are any."""
+
+    messages: tuple[bytes, ...]
+    nodes: list[_Node]
+
+
 class ConversationIndex:
-    """The calls of one session by what was said. Both methods cost one look-up per message."""
+    """The calls of one session by what was said. Both methods cost one look-up per message that the request before
+    did not hold in the same place."""
 
     def __init__(self, turns: TurnMemory | None = None) -> None:
         self._turns = turns or TurnMemory()
         self._root = _Node()
+        self._walked = _Walk((), [])
 
     def add(self, call_id: str, messages: Sequence[bytes], answer: CallAnswer, tools: bytes = b"[]") -> None:
         """Note a call that was answered. `messages` as they are kept: JSON of each, images as references."""
         n_system = self._turns.split_system(messages)
-        node = self._root
-        for turn in self._conversation(messages, n_system, answer):
-            child = node.children.get(turn.key)
-            if child is None:
-                child = node.children[turn.key] = _Node()
-            node = child
-            node.latest = call_id
-        node.ended_here.append(_Answered(call_id, self._system_key(messages, n_system), tools or b"[]"))
+        system, tools = self._system_key(messages, n_system), tools or b"[]"
+        nodes = self._walk(messages, n_system)
+        node = nodes[-1] if nodes else self._root
+        for raw in messages[n_system + len(nodes) :]:
+            node = _child(node, self._turns.read(raw).key)
+            nodes.append(node)
+        node.asked_here[system, tools] = call_id
+        said = _child(node, answer_turn(answer).key)
+        said.ended_here.append(_Answered(call_id, system, tools))
+        for passed in (*nodes, said):
+            passed.latest = call_id
 
     def place(self, messages: Sequence[bytes], tools: bytes = b"[]") -> Place:
         """Where a request stands among the calls that were added so far."""
         n_system = self._turns.split_system(messages)
-        node = self._root
-        parents: Sequence[_Answered] = ()
-        n_parent = n_known = n_system
-        for raw in messages[n_system:]:
-            child = node.children.get(self._turns.read(raw).key)
-            if child is None:
-                break
-            node = child
-            n_known += 1
-            if node.ended_here:
-                parents, n_parent = node.ended_here, n_known
+        system, tools = self._system_key(messages, n_system), tools or b"[]"
+        nodes = self._walk(messages, n_system)
+        n_parent = _deepest(nodes, lambda node: bool(node.ended_here))
+        n_asked = _deepest(nodes, lambda node: (system, tools) in node.asked_here)
+        asked = nodes[n_asked - 1] if n_asked else self._root
         return Place(
-            self._candidates(parents, self._system_key(messages, n_system), tools or b"[]"),
-            n_parent,
-            n_known,
-            node.latest or None,
+            _candidates(nodes[n_parent - 1].ended_here, system, tools) if n_parent else (),
+            n_system + n_parent,
+            n_system + len(nodes),
+            nodes[-1].latest if nodes else None,
+            asked.asked_here.get((system, tools)),
+            n_system + n_asked,
         )
 
     def parents_of(self, messages: Sequence[bytes], tools: bytes = b"[]") -> tuple[Candidate, ...]:
         """See `Place.parents`."""
         return self.place(messages, tools).parents
 
-    def _conversation(self, messages: Sequence[bytes], n_system: int, answer: CallAnswer) -> Iterator[Turn]:
-        yield from map(self._turns.read, messages[n_system:])
-        yield answer_turn(answer)
+    def _walk(self, messages: Sequence[bytes], n_system: int) -> list[_Node]:
+        """Nodes to the turns of `messages` from the first one on; as many as are known."""
+        before = self._walked
+        n_before = n_system + len(before.nodes)
+        is_longer = tuple(messages[:n_before]) == before.messages[:n_before]
+        nodes = before.nodes if is_longer else []
+        node = nodes[-1] if nodes else self._root
+        for raw in messages[n_system + len(nodes) :]:
+            child = node.children.get(self._turns.read(raw).key)
+            if child is None:
+                break
+            node = child
+            nodes.append(node)
+        self._walked = _Walk(tuple(messages), nodes)
+        return nodes
 
     def _system_key(self, messages: Sequence[bytes], n_system: int) -> bytes:
         return b"".join(self._turns.read(raw).key for raw in messages[:n_system])
 
-    def _candidates(self, answered: Sequence[_Answered], system: bytes, tools: bytes) -> tuple[Candidate, ...]:
-        found = [Candidate(call.call_id, call.system == system, call.tools == tools) for call in reversed(answered)]
-        return tuple(sorted(found, key=lambda candidate: not candidate.same_head))
+
+def _child(node: _Node, key: bytes) -> _Node:
+    child = node.children.get(key)
+    if child is None:
+        child = node.children[key] = _Node()
+    return child
+
+
+def _deepest(nodes: Sequence[_Node], is_one: Callable[[_Node], bool]) -> int:
+    """How many nodes the last one that is one ends; 0 for none."""
+    return next((n for n in range(len(nodes), 0, -1) if is_one(nodes[n - 1])), 0)
+
+
+def _candidates(answered: Sequence[_Answered], system: bytes, tools: bytes) -> tuple[Candidate, ...]:
+    found = [Candidate(call.call_id, call.system == system, call.tools == tools) for call in reversed(answered)]
+    return tuple(sorted(found, key=lambda candidate: not candidate.same_head))
