@@ -1,4 +1,7 @@
-"""The head server: the registry of a gym's servers, and the place where runs are started, watched and stopped."""
+"""The head server: the registry of a gym's servers, and the place where runs are started, watched and stopped.
+
+What trainers call is in `gym_core.launch.trainer_routes` and `gym_core.launch.policy`.
+"""
 
 import asyncio
 import logging
@@ -11,33 +14,26 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import yaml
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from gym_core.capture.images import AssetStore, externalize
-from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
-from gym_core.errors import InvalidTask, SessionError, TransportError
+from gym_core.episode import EpisodeServers
+from gym_core.errors import SessionError, TransportError
 from gym_core.http.app import add_route, make_app
 from gym_core.http.auth import static_tokens
 from gym_core.http.client import HttpPool, ServiceClient
 from gym_core.http.sse import encode_event
 from gym_core.launch.children import ChildExit, Children
-from gym_core.launch.identity import identity_hash
 from gym_core.launch.plan import EnvironmentEntry, HeadSlice, ServerEntry
 from gym_core.launch.policy import Policies
-from gym_core.launch.run_tasks import with_sampling
+from gym_core.launch.run_tasks import choose_environment
 from gym_core.launch.runs import ENDED, Run, RunSetting
 from gym_core.launch.supervisor import START_ERROR_FILE, StartError, Supervised, Supervisor
+from gym_core.launch.trainer_routes import TrainerRoutes
 from gym_core.rollout.output import check_output_path
-from gym_core.servers.model.asgi import ClientLeft, until_client_leaves
-from gym_core.types.flat_row import flat_from_record, task_from_flat
-from gym_core.types.rollout import Completed, RolloutKey, RolloutRecord, RunRequest
 from gym_core.types.run import RunAccepted, RunOptions, RunResult
-from gym_core.types.task import Task
-from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
 
 log = logging.getLogger(__name__)
@@ -46,10 +42,8 @@ ORPHANED_EXIT_S = 1.0
 """After the nursery's death: the servers end with it, so there is nothing to close and nobody to serve."""
 MAX_RUNS_REMEMBERED = 200
 """Of those that ended."""
-MAX_SINGLE_ROWS = 256
-"""Rows of `/environments/{name}/run` played at once; more wait."""
-MAX_BODY_BYTES = 64 << 20
-"""A row with its pictures as data URLs."""
+MAX_BODY_BYTES = 256 << 20
+"""Rows with their pictures as data URLs."""
 STOP_TIMEOUT_S = 8.0
 
 
@@ -68,8 +62,7 @@ class Head:
         self._pool = HttpPool()
         self._supervisor: Supervisor | None = None
         self._runs: dict[str, Run] = {}
-        self._pending: set[asyncio.Task[None]] = set()
-        self._single_rows = asyncio.Semaphore(MAX_SINGLE_ROWS)
+        self._trainers = TrainerRoutes(self._state_dir, self._setting)
         self._policies = Policies({e.policy_server for e in part.environments.values()}, self._client)
         self._is_ready = False
         self._started_at = time.time()
@@ -98,7 +91,7 @@ class Head:
         app.add_api_route("/v1/runs/{run_id}", self._cancel_route, methods=["DELETE"], response_model=None)
         app.add_api_route("/v1/runs/{run_id}/events", self._events_route, methods=["GET"], response_model=None)
         self._policies.add_routes(app)
-        app.add_api_route("/environments/{name}/run", self._run_one_route, methods=["POST"], response_model=None)
+        self._trainers.add_routes(app)
         return app
 
     # -- life ---------------------------------------------------------------
@@ -134,9 +127,9 @@ class Head:
     async def _stop(self) -> None:
         for run in self._runs.values():
             run.cancel(drain=False)
-        waiting = [asyncio.create_task(run.wait()) for run in self._runs.values()] + list(self._pending)
-        if waiting:
-            await asyncio.wait(waiting, timeout=STOP_TIMEOUT_S)
+        waiting = [asyncio.create_task(run.wait()) for run in self._runs.values()]
+        waiting.append(asyncio.create_task(self._trainers.aclose()))
+        await asyncio.wait(waiting, timeout=STOP_TIMEOUT_S)
         if self._supervisor:
             self._supervisor.stop()
         await self._pool.aclose()
@@ -166,8 +159,7 @@ class Head:
     # -- runs ---------------------------------------------------------------
 
     async def start_run(self, options: RunOptions) -> RunAccepted:
-        environment = self._environment(options.environment, options.split)
-        run = Run(f"run-{secrets.token_hex(6)}", options, self._setting(environment))
+        run = Run(f"run-{secrets.token_hex(6)}", options, self._setting(options.environment, options.split))
         await asyncio.to_thread(check_output_path, run.files.rollouts)
         self._runs[run.id] = run
         ended = [name for name, known in self._runs.items() if known.state in ENDED]
@@ -200,64 +192,21 @@ class Head:
         except KeyError:
             raise SessionError(f"no run {run_id!r}") from None
 
-    # -- one row ------------------------------------------------------------
-
-    async def _run_one_route(self, request: Request) -> Response:
-        """NeMo's `/run`: one flat row in, one flat verify row out. The episode ends when its caller goes."""
-        environment = self._environment(request.path_params["name"])
-        body = await request.body()
-        try:
-            async with self._single_rows:
-                row = await until_client_leaves(request.receive, self._play_row(environment, body))
-        except ClientLeft:
-            return Response(status_code=499)
-        return JSONResponse(row)
-
-    async def _play_row(self, environment: EnvironmentEntry, body: bytes) -> JsonObject:
-        assets = AssetStore(self._state_dir / "assets")
-        task = await asyncio.to_thread(self._read_row, environment, body, assets)
-        asked = RunRequest(
-            key=RolloutKey(task_hash=task.content_hash(), repeat=0),
-            task_index=0,
-            task=task,
-            environment=environment.name,
-            rollout_id=f"x{secrets.token_hex(8)}",
-        )
-        storage = EpisodeStorage(assets, self._state_dir / "captures")
-        result = await Episode(asked, 0, self._servers(environment), storage, self._pending).run()
-        verification = result.verification if isinstance(result, Completed) else Verification.failed(result.failure)
-        record = RolloutRecord(
-            key=asked.key,
-            run_hash=identity_hash(environment.identity),
-            task_index=0,
-            environment=environment.name,
-            task=task,
-            evidence=result.evidence,
-            verification=verification,
-            attempts=1,
-            finished_at=time.time(),
-        )
-        return flat_from_record(record)
-
-    def _read_row(self, environment: EnvironmentEntry, body: bytes, assets: AssetStore) -> Task:
-        """Raises ValueError, InvalidTask. Decodes and stores pictures: not for the event loop."""
-        task = task_from_flat(msgspec.json.decode(body, type=JsonObject), taskset=environment.name, index=0)
-        inside = externalize(task.responses_create_params, assets)
-        return with_sampling(task.model_copy(update={"responses_create_params": inside}), self._part.sampling)
-
     # -- environments -------------------------------------------------------
 
-    def _environment(self, name: str | None, split: str | None = None) -> EnvironmentEntry:
-        there = self._part.environments
-        if name is not None:
-            if name not in there:
-                raise InvalidTask(f"no environment {name!r}; there are: {', '.join(sorted(there)) or 'none'}")
-            return there[name]
-        found = [e for e in there.values() if any(d.type == split for d in e.datasets)]
-        if len(found) != 1:
-            names = ", ".join(sorted(e.name for e in found)) or "none"
-            raise InvalidTask(f"environments with a dataset of split {split!r}: {names}; say which with ++environment=")
-        return found[0]
+    def _setting(self, name: str | None, split: str | None) -> RunSetting:
+        """Of the environment of that name, or of the only one with a dataset of the split."""
+        environment = choose_environment(self._part.environments, name, split)
+        if not self._is_ready:
+            raise TransportError("the gym is still starting")
+        return RunSetting(
+            environment=environment,
+            servers=self._servers(environment),
+            sampling=self._part.sampling,
+            versions=self._part.versions,
+            argv=self._part.argv,
+            logs_dir=self._state_dir.parent,
+        )
 
     def _servers(self, environment: EnvironmentEntry) -> EpisodeServers:
         return EpisodeServers(
@@ -270,18 +219,6 @@ class Head:
     def _client(self, name: str) -> ServiceClient:
         entry = self._entries[name]
         return self._pool.service(entry.url, entry.token.get_secret_value())
-
-    def _setting(self, environment: EnvironmentEntry) -> RunSetting:
-        if not self._is_ready:
-            raise TransportError("the gym is still starting")
-        return RunSetting(
-            environment=environment,
-            servers=self._servers(environment),
-            sampling=self._part.sampling,
-            versions=self._part.versions,
-            argv=self._part.argv,
-            logs_dir=self._state_dir.parent,
-        )
 
 
 def _end_orphaned() -> None:

@@ -55,6 +55,10 @@ class EnvironmentEntry(Wire):
     identity: JsonObject
     """All that a score depends on, without addresses and secrets."""
 
+    def bounded_parallel(self, asked: int) -> int:
+        """Rollouts in flight: as many as were asked for, or fewer where the environment has a limit."""
+        return asked if self.max_concurrent_episodes is None else min(asked, self.max_concurrent_episodes)
+
 
 class HeadSlice(Wire):
     """All that the head server is given."""

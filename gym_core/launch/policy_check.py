@@ -28,8 +28,27 @@ async def check_policy(policy: ServiceClient, *, needs_images: bool) -> Endpoint
         if report.answers or pause_s is None or time.monotonic() + pause_s > deadline - MIN_LOOK_S:
             break
         await asyncio.sleep(pause_s)
-    if not report.answers or (needs_images and not report.accepts_images):
+    leaks = report.leaks_list_content and not report.allows_leak
+    if not report.answers or leaks or (needs_images and not report.accepts_images):
         raise ModelUnavailable(f"policy endpoint: {report.message}")
     if report.message:
         log.warning("policy endpoint", extra={"reason": report.message})
     return report
+
+
+class RecentLooks:
+    """Looks at policies that are as good as new for a while: for rows that come one by one."""
+
+    MAX_AGE_S = 600.0
+
+    def __init__(self) -> None:
+        self._looks: dict[str, tuple[float, EndpointReport]] = {}
+        self._looking = asyncio.Lock()
+
+    async def report(self, policy: ServiceClient) -> EndpointReport:
+        """Raises ModelUnavailable when the endpoint does not answer; that is not remembered."""
+        async with self._looking:
+            seen = self._looks.get(policy.url)
+            if seen is None or time.monotonic() - seen[0] > self.MAX_AGE_S:
+                seen = self._looks[policy.url] = (time.monotonic(), await check_policy(policy, needs_images=False))
+            return seen[1]

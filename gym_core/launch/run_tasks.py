@@ -2,13 +2,14 @@
 
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gym_core.capture.images import AssetStore, image_urls, parse_reference
+from gym_core.capture.images import AssetStore, externalize, image_urls, parse_reference
 from gym_core.datasets.prepared import assets_of, read_dataset
-from gym_core.errors import ConfigError
+from gym_core.errors import ConfigError, InvalidTask
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
+from gym_core.types.flat_row import task_from_flat
 from gym_core.types.session import Sampling
 from gym_core.types.task import Task
 
@@ -23,20 +24,59 @@ def choose_dataset(environment: EnvironmentEntry, split: str) -> DatasetEntry:
     return found[0]
 
 
-def load_tasks(dataset: DatasetEntry, assets: AssetStore, *, limit: int | None, sampling: Sampling) -> list[Task]:
-    """A dataset's tasks, their images in the run's assets folder, sampling defaults filled in. Raises ConfigError."""
+def choose_environment(
+    environments: Mapping[str, EnvironmentEntry], name: str | None, split: str | None
+) -> EnvironmentEntry:
+    """The environment of that name; without a name the only one there is, or the only one with a dataset of the split.
+
+    Raises InvalidTask naming what there is.
+    """
+    if name is not None:
+        if name not in environments:
+            raise InvalidTask(f"no environment {name!r}; there are: {', '.join(sorted(environments)) or 'none'}")
+        return environments[name]
+    found = [e for e in environments.values() if split is None or any(d.type == split for d in e.datasets)]
+    if len(found) != 1:
+        names = ", ".join(sorted(e.name for e in found)) or "none"
+        what = "environments" if split is None else f"environments with a dataset of split {split!r}"
+        raise InvalidTask(f"{what}: {names}; say which with ++environment=")
+    return found[0]
+
+
+def load_tasks(
+    dataset: DatasetEntry, assets: AssetStore, *, limit: int | None, sampling: Sampling, start: int = 0
+) -> list[Task]:
+    """A dataset's tasks from `start` on, their images in the run's assets folder, sampling defaults filled in.
+
+    Raises ConfigError, also when there is none.
+    """
     path = Path(dataset.path)
     if not path.is_file():
         raise ConfigError(f"dataset {dataset.name!r}: no file {path}; `gym eval prepare` makes it")
     source = assets_of(path)
     tasks = []
-    for task in itertools.islice(_read_tasks(path, dataset.name), limit):
+    end = None if limit is None else start + limit
+    for task in itertools.islice(_read_tasks(path, dataset.name), start, end):
         for url in image_urls(task.responses_create_params):
             copy_asset(source, assets, parse_reference(url))
         tasks.append(with_sampling(task, sampling))
     if not tasks:
-        raise ConfigError(f"dataset {dataset.name!r}: {path} holds no task")
+        after = f" from {start} on" if start else ""
+        raise ConfigError(f"dataset {dataset.name!r}: {path} holds no task{after}")
     return tasks
+
+
+def row_task(row: object, assets: AssetStore, *, taskset: str, index: int, sampling: Sampling) -> Task:
+    """The task of a flat row that somebody sent, its pictures moved into the assets folder. Blocking.
+
+    Raises ValueError and InvalidTask for what is wrong with it.
+    """
+    task = task_from_flat(row, taskset=taskset, index=index)
+    inside = externalize(task.responses_create_params, assets)
+    for url in image_urls(inside):
+        if not assets.path(parse_reference(url)).is_file():
+            raise InvalidTask(f"image {url!r} is not here: rows bring their pictures as data URLs")
+    return with_sampling(task.model_copy(update={"responses_create_params": inside}), sampling)
 
 
 def _read_tasks(path: Path, taskset: str) -> Iterator[Task]:
@@ -56,6 +96,15 @@ def with_sampling(task: Task, sampling: Sampling) -> Task:
     body = task.responses_create_params
     missing = {k: v for k, v in sampling.model_dump(exclude_none=True).items() if getattr(body, k) is None}
     return task.model_copy(update={"responses_create_params": body.model_copy(update=missing)}) if missing else task
+
+
+def override_sampling(task: Task, sampling: Sampling) -> Task:
+    """The task with this sampling, whatever its own row says; None leaves a value alone."""
+    update = sampling.model_dump(exclude_none=True)
+    if not update:
+        return task
+    body = task.responses_create_params.model_copy(update=update)
+    return task.model_copy(update={"responses_create_params": body})
 
 
 def copy_asset(source: AssetStore, target: AssetStore, sha256: str) -> None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gym_core.capture.images import AssetStore
-from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
+from gym_core.episode import EpisodeServers, EpisodeStorage
 from gym_core.errors import ConfigError, EpisodeError
 from gym_core.launch.identity import identity_hash
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
+from gym_core.launch.player import EpisodePlayer, SequencingPlayer
 from gym_core.launch.policy_check import check_policy
 from gym_core.launch.run_tasks import choose_dataset, file_sha256, has_images, load_tasks
 from gym_core.metrics import aggregate, estimate, outcome_of
@@ -21,7 +22,6 @@ from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, write_j
 from gym_core.rollout.plan import plan_rollouts
 from gym_core.rollout.sink import FileBusy
 from gym_core.types.metrics import MetricsReport
-from gym_core.types.rollout import EpisodeResult, RunRequest
 from gym_core.types.run import RunOptions, RunProgress, RunResult, RunState
 from gym_core.types.session import Sampling
 from gym_core.types.wire import JsonObject
@@ -230,14 +230,12 @@ class Run:
         return RunOutput(self.files, manifest, resume=self.options.resume, retry_masked=self.options.retry_masked)
 
     def _bounded_options(self) -> RunOptions:
-        most = self.setting.environment.max_concurrent_episodes
-        if most is None or most >= self.options.num_samples_in_parallel:
-            return self.options
-        return self.options.model_copy(update={"num_samples_in_parallel": most})
+        parallel = self.setting.environment.bounded_parallel(self.options.num_samples_in_parallel)
+        return self.options.model_copy(update={"num_samples_in_parallel": parallel})
 
-    def _player(self, output: RunOutput) -> "EpisodePlayer":
+    def _player(self, output: RunOutput) -> SequencingPlayer:
         storage = EpisodeStorage(output.assets, self.files.captures)
-        return EpisodePlayer(self.setting.servers, storage, self._pending)
+        return SequencingPlayer(EpisodePlayer(self.setting.servers, storage, self._pending))
 
     def _write_metrics(self) -> None:
         if self._collector is None:
@@ -249,15 +247,3 @@ class Run:
     def _end(self, state: RunState, message: str) -> None:
         self.state, self.message = state, message
         log.info("run ended", extra={"run": self.id, "state": state, "reason": message[:200]})
-
-
-@dataclass(frozen=True)
-class EpisodePlayer:
-    """Plays episodes of one environment; what a collector calls."""
-
-    servers: EpisodeServers
-    storage: EpisodeStorage
-    pending: set["asyncio.Task[None]"]
-
-    async def __call__(self, request: RunRequest, attempt: int) -> EpisodeResult:
-        return await Episode(request, attempt, self.servers, self.storage, self.pending).run()

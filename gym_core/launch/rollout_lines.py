@@ -1,0 +1,129 @@
+"""From a record to the line that a trainer gets: samples with shaped rewards first, what its group made of it last."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gym_core.episode import EpisodeStorage
+from gym_core.export.images import with_data_urls
+from gym_core.export.samples import SessionReading
+from gym_core.rollout.groups import ShapedReward, is_stale, oldest_version, shaped_reward
+from gym_core.rollout.journal import JournalEntry
+from gym_core.types.flat_row import flat_from_record
+from gym_core.types.rollout import RolloutRecord
+from gym_core.types.sample import TrainingSample
+from gym_core.types.trainer import EndReason, RolloutLine, RolloutsRequest
+from gym_core.types.wire import Wire
+
+STALE = "stale"
+"""`mask_reason` of a sample whose policy is too old."""
+HARMLESS_MASKS = frozenset({"no_trained_tokens", STALE})
+"""Reasons for which a sample is not for training and its rollout is sound all the same."""
+
+ReadSession = Callable[[RolloutRecord], SessionReading]
+"""Blocking. What the calls of a rollout's session hold for training."""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What is decided about a rollout when its group is complete."""
+
+    advantage: float | None = None
+    dropped: str | None = None
+    policy_version: int | None = None
+    """The current one."""
+
+
+@dataclass(frozen=True)
+class LineMaker:
+    """Makes one request's lines. Blocking: a line may hold a hundred thousand tokens."""
+
+    request: RolloutsRequest
+    storage: EpisodeStorage
+    read_session: ReadSession
+
+    def entry(self, record: RolloutRecord) -> JournalEntry:
+        """Raises OSError for a capture that cannot be read, and ValueError as `flat_from_record`."""
+        reading = self.read_session(record)
+        evidence = record.evidence.model_copy(update={"sequences": reading.summary})
+        record = record.model_copy(update={"evidence": evidence})
+        verification, group = record.verification, self.request.group
+        tool_calls = sum(evidence.agent.tool_calls.values())
+        shaped = None
+        if verification.reward is not None:
+            bonus = group.tool_bonus if group else 0.0
+            shaped = shaped_reward(
+                verification.reward, verification.reward_components, tool_calls=tool_calls, tool_bonus=bonus
+            )
+        weight = group.no_tool_weight if group and group.no_tool_weight is not None and not tool_calls else 1.0
+        samples = reading.samples if self.request.samples else ()
+        line = RolloutLine(
+            task_index=record.task_index,
+            repeat=record.key.repeat,
+            advantage_group=record.key.task_hash,
+            end_reason=verification.failure.kind if verification.failure else "completed",
+            reward=shaped.reward if shaped else None,
+            reward_components=shaped.components if shaped else {},
+            tool_calls=tool_calls,
+            images=len(evidence.capture.images) if evidence.capture else 0,
+            row=flat_from_record(record) if self.request.include_row else None,
+            samples=[_with_reward(sample, shaped, weight) for sample in samples],
+        )
+        return JournalEntry(line=line, environment_reward=verification.reward, sequences=evidence.sequences)
+
+    def finished(self, entry: JournalEntry, fate: Fate) -> RolloutLine:
+        """The line as it is sent."""
+        line = entry.line
+        if fate.dropped is not None:
+            return line.model_copy(update={"dropped": fate.dropped, "samples": []})
+        samples = [self._finished_sample(sample, fate) for sample in line.samples]
+        return line.model_copy(update={"advantage": fate.advantage, "samples": samples})
+
+    def _finished_sample(self, sample: TrainingSample, fate: Fate) -> TrainingSample:
+        update: dict[str, object] = {"advantage": fate.advantage}
+        if not sample.mask and is_stale(oldest_version(sample), fate.policy_version, self.request.max_staleness):
+            update |= {"mask": True, "mask_reason": STALE}
+        sample = sample.model_copy(update=update)
+        return with_data_urls(sample, self.storage.assets) if self.request.images == "inline" else sample
+
+
+def _with_reward(sample: TrainingSample, shaped: ShapedReward | None, weight: float) -> TrainingSample:
+    if shaped is None:
+        return sample
+    return sample.model_copy(update={"reward": shaped.reward, "reward_components": shaped.components, "weight": weight})
+
+
+def encoded(line: Wire) -> bytes:
+    """One line of NDJSON."""
+    return msgspec.json.encode(line.model_dump()) + b"\n"
+
+
+@dataclass(frozen=True)
+class RolloutFacts:
+    """What is kept in memory of a finished rollout."""
+
+    end_reason: EndReason
+    reward: float | None
+    """Shaped."""
+    environment_reward: float | None
+    images: int
+    tokens: int
+    """Of its longest sample."""
+    sample_fault: str | None
+    oldest_version: int | None = field(default=None)
+
+    @classmethod
+    def of(cls, entry: JournalEntry) -> "RolloutFacts":
+        line = entry.line
+        versions = [version for sample in line.samples if (version := oldest_version(sample)) is not None]
+        faults = [s.mask_reason for s in line.samples if s.mask_reason and s.mask_reason not in HARMLESS_MASKS]
+        return cls(
+            end_reason=line.end_reason,
+            reward=line.reward,
+            environment_reward=entry.environment_reward,
+            images=line.images,
+            tokens=max((len(sample.token_ids) for sample in line.samples), default=0),
+            sample_fault=faults[0] if faults else None,
+            oldest_version=min(versions, default=None),
+        )

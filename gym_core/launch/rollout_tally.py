@@ -1,0 +1,68 @@
+"""What the last line of a trainer's request tells, counted while its lines are made and sent."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gym_core.metrics import sequence_report
+from gym_core.rollout.journal import JournalEntry
+from gym_core.types.sample import SequenceSummary
+from gym_core.types.trainer import EndLine, RolloutLine
+
+StoppedBy = Literal["enough", "prompts", "budget", "time"]
+
+
+@dataclass
+class Tally:
+    """What the last line tells."""
+
+    prompts: int = 0
+    started: int = 0
+    """Rollouts of those prompts."""
+    replayed: int = 0
+    rewards: list[float] = field(default_factory=list)
+    masked: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    sequences: list[SequenceSummary | None] = field(default_factory=list)
+    groups: Counter[str] = field(default_factory=Counter)
+    dropped: int = 0
+    samples: int = 0
+    trainable_tokens: int = 0
+
+    @property
+    def finished(self) -> int:
+        return len(self.rewards) + self.masked
+
+    def finish(self, entry: JournalEntry) -> None:
+        if entry.environment_reward is None:
+            self.masked += 1
+        else:
+            self.rewards.append(entry.environment_reward)
+        if entry.line.end_reason != "completed":
+            self.failures[str(entry.line.end_reason)] += 1
+        self.sequences.append(entry.sequences)
+
+    def send(self, line: RolloutLine) -> None:
+        self.dropped += line.dropped is not None
+        self.samples += len(line.samples)
+        self.trainable_tokens += sum(sum(sample.loss_mask) for sample in line.samples if not sample.mask)
+
+    def end(self, stopped_by: StoppedBy, retries: int) -> EndLine:
+        return EndLine(
+            prompts=self.prompts,
+            rollouts=self.finished,
+            replayed=self.replayed,
+            measured=len(self.rewards),
+            masked=self.masked,
+            dropped=self.dropped,
+            unfinished=self.started - self.finished,
+            retries=retries,
+            groups=dict(self.groups),
+            stopped_by=stopped_by,
+            samples=self.samples,
+            trainable_tokens=self.trainable_tokens,
+            mean_reward=math.fsum(self.rewards) / len(self.rewards) if self.rewards else None,
+            failures=dict(self.failures),
+            sequences=sequence_report(self.sequences),
+        )
