@@ -11,7 +11,7 @@ longest beginning with it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from gym_core.capture.conversation import Candidate, ConversationIndex, Place, Turn, TurnMemory, answer_turn
 from gym_core.capture.drift import Break, Decode, reason_of
@@ -78,9 +78,9 @@ class _Parent:
     call: LinkedCall
     anchor: LinkedCall | None
     """It, or its nearest forebear with tokens."""
-    reason: DriftReason | None = None
-    """Of a break, where the messages alone tell it."""
     is_edited: bool = False
+    unaltered: LinkedCall | None = None
+    """Of an edited history: the call whose conversation stands in it as it was."""
 
 
 class Lineage:
@@ -111,8 +111,7 @@ class Lineage:
             (tuple(self.turns.read(raw).key for raw in captured.messages[:n_system]), tools),
         )
         self._join_twins(call, place)
-        prompt = tokens.prompt_ids if tokens else None
-        parent = self._parent_of(call, place, prompt)
+        parent = self._parent_of(call, place, captured.tokens.prompt_ids if captured.tokens else None)
         if parent is not None:
             call.parent = parent.call
             parent.call.children.append(call)
@@ -138,12 +137,9 @@ class Lineage:
     def _parent_of(self, call: LinkedCall, place: Place, prompt: Ids | None) -> _Parent | None:
         edited = self._edited(call, place)
         if edited is not None:
-            reason = DriftReason.HISTORY_EDITED if edited.head == call.head else DriftReason.SYSTEM_CHANGED
-            return _Parent(edited, _anchor(edited), reason, is_edited=True)
-        if not place.parents:
-            return None
-        candidate, parent = self._continued(place.parents, prompt)
-        return parent if candidate.same_head else replace(parent, reason=DriftReason.SYSTEM_CHANGED)
+            unaltered = self._continued(place.parents, prompt).anchor if place.parents else None
+            return _Parent(edited, _anchor(edited), is_edited=True, unaltered=unaltered)
+        return self._continued(place.parents, prompt) if place.parents else None
 
     def _edited(self, call: LinkedCall, place: Place) -> LinkedCall | None:
         """The call whose history was altered to make this request; None when it goes on from what was said."""
@@ -159,49 +155,52 @@ class Lineage:
         is_parent = place.known_by in {candidate.call_id for candidate in place.parents}
         return None if is_parent else self._by_id[place.known_by]
 
-    def _continued(self, candidates: Sequence[Candidate], prompt: Ids | None) -> tuple[Candidate, _Parent]:
+    def _continued(self, candidates: Sequence[Candidate], prompt: Ids | None) -> _Parent:
         """Of calls that gave the same answer to the same messages, the one that was gone on with.
 
         The longest whose tokens begin the prompt: a stream that was cut and its retry may both do. Where none does,
-        the one that shares most with it; without tokens, the most recent.
+        the one that shares most with it; without tokens, the first.
         """
-        found = []
-        for candidate in candidates:
-            call = self._by_id[candidate.call_id]
-            found.append((candidate, _Parent(call, _anchor(call))))
+        calls = [self._by_id[candidate.call_id] for candidate in candidates]
+        found = [_Parent(call, _anchor(call)) for call in calls]
         if prompt is None:
             return found[0]
-        for pair in sorted(found, key=lambda pair: -_length(pair[1].anchor)):
-            stretch = pair[1].anchor and pair[1].anchor.stretch
+        for parent in sorted(found, key=lambda parent: -_length(parent.anchor)):
+            stretch = parent.anchor and parent.anchor.stretch
             if stretch and stretch.may_begin(prompt) and stretch.agreement(prompt) == stretch.n_full:
-                return pair
-        return max(found[:_MOST_COMPARED], key=lambda pair: _agreement(pair[1].anchor, prompt))
+                return parent
+        return max(found[:_MOST_COMPARED], key=lambda parent: _agreement(parent.anchor, prompt))
 
     def _link_tokens(self, call: LinkedCall, parent: _Parent, anchor: LinkedCall, prompt: Ids) -> None:
         stretch = anchor.stretch
         assert stretch is not None
         position = stretch.agreement(prompt)
-        if position == stretch.n_full and not parent.is_edited:
-            call.token_parent = anchor
+        # Equal tokens may stand for other pictures: of an edited history only what was said in both is shared.
+        n_same = self._common_turns(call, anchor) if parent.is_edited else call.n_turns
+        shared = [c for c in anchor.token_path() if _length(c) <= position and c.n_turns < n_same]
+        if parent.unaltered and _agreement(parent.unaltered, prompt) == _length(parent.unaltered):
+            shared.append(parent.unaltered)
+        call.token_parent = max(shared, key=_length, default=None)
+        if call.token_parent is anchor:
             return
-        shared = [c for c in anchor.token_path() if _length(c) <= position]
-        if parent.is_edited:
-            # Equal tokens may stand for other pictures: only what was said in both is shared.
-            n_same = self._common_turns(call, anchor)
-            shared = [c for c in shared if c.n_turns < n_same]
-            if position == stretch.n_full:
-                position = _length(shared[-1]) if shared else 0
-        call.token_parent = shared[-1] if shared else None
+        if position == stretch.n_full:
+            position = _length(call.token_parent)
         call.drift = Drift(
             call_id=call.id,
             parent_call_id=anchor.id,
             position=position,
             tokens=stretch.n_full - position,
             sampled_tokens=sum(_sampled_from(c.stretch, position) for c in anchor.token_path() if c.stretch),
-            reason=parent.reason or self._reason(call, anchor, prompt, position),
+            reason=self._reason(call, parent, prompt, position),
         )
 
-    def _reason(self, call: LinkedCall, anchor: LinkedCall, prompt: Ids, position: int) -> DriftReason:
+    def _reason(self, call: LinkedCall, parent: _Parent, prompt: Ids, position: int) -> DriftReason:
+        anchor = parent.anchor
+        assert anchor is not None
+        if anchor.head != call.head:
+            return DriftReason.SYSTEM_CHANGED
+        if parent.is_edited:
+            return DriftReason.HISTORY_EDITED
         broken = next((c for c in anchor.token_path() if _length(c) > position), anchor)
         stretch = broken.stretch
         assert stretch is not None
