@@ -116,7 +116,7 @@ async def test_the_record_is_of_the_request_that_sampled(session: Session, engin
     await turn(session, messages, temperature=0.7, max_tokens=16)
     first, second = session.calls()
     assert second.sampling == first.sampling
-    assert (second.attempts, second.endpoint_status) == (1, 200)
+    assert (first.attempts, second.attempts, second.endpoint_status) == (1, 1, 200)
     sampling = next(asked.body["sampling_params"] for asked in engine.asked if asked.path == GENERATE)
     assert (sampling["temperature"], sampling["max_tokens"], sampling["logprobs"]) == (0.7, 16, 0)
 

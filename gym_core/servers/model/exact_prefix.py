@@ -54,6 +54,8 @@ class ExactPrefix:
                 return await way.complete(call, body, tip)
         except CannotSplice as failure:
             call.notes.append(f"exact_prefix_fallback:{failure.why}")
+        # The record's attempts are those of the request that samples, not of the looks before it.
+        call.progress.attempts = 0
         session = call.session
         return await self._pool.complete(
             body, affinity=session.affinity, progress=call.progress, memory=session.prompts
