@@ -61,6 +61,7 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_eval(commands)
     _add_env(commands)
+    _add_export(commands)
     _add_serve(commands)
     _add_config(commands)
     _add_list(commands)
@@ -119,6 +120,20 @@ def _add_env(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
     )
     status.add_argument("--head", metavar="URL", help="of the head server; default: the gym that was started last here")
     status.add_argument("--json", action="store_true", help="print what the head server answers")
+
+
+def _add_export(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
+    from gym_core.cli.export import add_export_flags
+
+    export = _command(
+        commands,
+        "export",
+        "write the training samples of saved runs in a trainer's format",
+        "gym export --format parquet --output train.parquet results/babyvision.jsonl",
+        "gym export --format nemo_rl --images inline --output rows.jsonl results/one.jsonl results/two.jsonl",
+        handler="gym_core.cli.export:export_command",
+    )
+    add_export_flags(export)
 
 
 def _add_serve(commands: "_SubParsers[argparse.ArgumentParser]") -> None:

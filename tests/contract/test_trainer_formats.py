@@ -125,7 +125,7 @@ def trained_end(sample: TrainingSample) -> int:
     return max((span.end for span in sample.calls if span.is_trained), default=0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(samples())
 def test_verl_output_has_its_fields_and_is_the_sample(sample: TrainingSample) -> None:
     output = agent_loop_output(sample, EpisodeTiming(respond=3.0, model=2.0, verify=0.5))
@@ -142,7 +142,7 @@ def test_verl_output_has_its_fields_and_is_the_sample(sample: TrainingSample) ->
     as_json(output)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(samples())
 def test_prime_rl_sample_has_its_fields_and_is_the_sample(sample: TrainingSample) -> None:
     output = prime_rl_sample(sample)
@@ -177,7 +177,7 @@ def test_placeholders_that_are_not_known_are_no_token_types() -> None:
     assert prime_rl_sample(sample.model_copy(update={"images": [unknown]}))["mm_token_type_ids"] is None
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(samples())
 def test_verifiers_steps_have_their_fields_and_are_the_sample(sample: TrainingSample) -> None:
     steps = trajectory_steps(sample)
@@ -201,7 +201,7 @@ def test_verifiers_steps_have_their_fields_and_are_the_sample(sample: TrainingSa
     as_json(steps)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(samples())
 def test_a_trl_rollout_has_its_keys_and_is_the_sample(sample: TrainingSample) -> None:
     output = trl_rollout(sample)
@@ -294,7 +294,7 @@ def nemo_rl_pictures(item: JsonObject) -> list[str]:
     return [part["image_url"] for part in content if part.get("type") in ("input_image", "image", "image_url")]
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(samples())
 def test_nemo_rl_reads_back_the_tokens_and_bins_the_pictures(sample: TrainingSample) -> None:
     row = flat_from_record(record_with([]))

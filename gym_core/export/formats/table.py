@@ -4,7 +4,6 @@ A JSONL line is a `TrainingSample`. A Parquet row has the same fields: tokens as
 log-probabilities as float32, pictures, calls and drift as structs, and open-ended objects (`sampling`) as JSON text.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -12,6 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gym_core.export.schema import schema_text
 from gym_core.types.sample import SAMPLE_SCHEMA_VERSION, TrainingSample
 from gym_core.types.wire import JsonObject
 
@@ -92,11 +92,10 @@ SAMPLE_SCHEMA = pa.schema(
 class ParquetTable:
     """Samples into one Parquet file, a row group at a time."""
 
-    def __init__(self, path: Path, notes: Mapping[str, str]) -> None:
-        """`notes` go into the file's metadata, beside `gym.sample_schema_version`. Raises OSError."""
-        version = {"gym.sample_schema_version": str(SAMPLE_SCHEMA_VERSION)}
-        schema = SAMPLE_SCHEMA.with_metadata({**version, **notes})
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+    def __init__(self, path: Path) -> None:
+        """The file's metadata say which schema it has, as JSON Schema too. Raises OSError."""
+        notes = {"gym.sample_schema_version": str(SAMPLE_SCHEMA_VERSION), "gym.sample_schema": schema_text()}
+        self._writer = pq.ParquetWriter(path, SAMPLE_SCHEMA.with_metadata(notes), compression="zstd")
         self._rows: list[JsonObject] = []
         self._bytes = 0
 
@@ -113,8 +112,10 @@ class ParquetTable:
             self._flush()
 
     def close(self) -> None:
-        self._flush()
-        self._writer.close()
+        """May be called twice."""
+        if self._writer.is_open:
+            self._flush()
+            self._writer.close()
 
     def _flush(self) -> None:
         if self._rows:

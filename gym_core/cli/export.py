@@ -1,0 +1,80 @@
+"""`gym export`: the training samples of saved runs, in a trainer's own format."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from gym_core.cli.terminal import counted, say, table
+
+if TYPE_CHECKING:
+    from gym_core.export.report import ExportReport
+
+_Word = TypeVar("_Word", bound=str)
+
+FORMATS = ("nemo_rl", "verl", "prime_rl", "verifiers", "trl", "jsonl", "parquet")
+IMAGES = ("reference", "inline", "files")
+
+
+def add_export_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", metavar="RUN.jsonl", nargs="+", type=Path, help="output file of a run; repeatable")
+    parser.add_argument("--format", choices=FORMATS, required=True, help="docs/training.md says what each holds")
+    parser.add_argument(
+        "--output", type=Path, metavar="PATH", required=True, help="file to write; PATH.json says what it is"
+    )
+    parser.add_argument(
+        "--branches",
+        choices=("main", "all"),
+        default="main",
+        help="main (default): what led to the answer; all: sub-agents, titles and retries too",
+    )
+    parser.add_argument(
+        "--images",
+        choices=IMAGES,
+        default="reference",
+        help="reference (default): by hash, in the run's assets folder; inline: data URLs; files: copied beside PATH",
+    )
+    parser.add_argument("--include-masked", action="store_true", help="write samples that are not for training as well")
+
+
+def export_command(args: argparse.Namespace) -> int:
+    from gym_core.export.images import ImageMode
+    from gym_core.export.job import ExportOptions, export_runs
+    from gym_core.export.writers import ExportFormat
+
+    options = ExportOptions(
+        runs=args.runs,
+        output=args.output,
+        format=ExportFormat(args.format),
+        branches=args.branches,
+        images=ImageMode(args.images),
+        includes_masked=args.include_masked,
+    )
+    report = export_runs(options)
+    for line in report_lines(report, options.output):
+        say(line)
+    return 0
+
+
+def report_lines(report: "ExportReport", output: Path) -> list[str]:
+    """A line that says it all, then what a reader should know of it, then where more is."""
+    rows = [
+        (
+            "samples",
+            f"{report.samples:,} with {report.tokens:,} tokens, of which {report.trained_tokens:,} are trained",
+        ),
+        ("masked", _counts(report.masked, "kept, with their mask" if report.includes_masked else "not written")),
+        ("without samples", _counts(report.without_samples, "rollouts")),
+        ("left out", _counts(report.left_out, f"rollouts that {report.format} cannot take")),
+        ("drift", _counts(report.drifts, f"{report.drifted_tokens:,} tokens not gone on with")),
+        ("about it", f"{output}.json"),
+    ]
+    head = f"{output}: {counted(report.rollouts, 'rollout')}, {counted(report.rows, 'row')} of {report.format}"
+    return [head, *table([row for row in rows if row[1]])]
+
+
+def _counts(counts: Mapping[_Word, int], note: str) -> str:
+    if not counts:
+        return ""
+    by_word = ", ".join(f"{word} {count}" for word, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return f"{sum(counts.values())} ({note}): {by_word}"
