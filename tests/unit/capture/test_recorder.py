@@ -1,18 +1,23 @@
 """A session's calls on disk and back: everything kept, little written, what never ended shown as lost."""
 
 import os
+import resource
 import signal
+import struct
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym_core.capture.recorder import CallRecord, CallRecorder, CallTokens, capture_path, read_calls
-from gym_core.capture.segment import SegmentDamaged
+from gym_core.capture.recorder import CallRecord, CallRecorder, CallTokens, capture_path, read_calls, read_captured
+from gym_core.capture.segment import SegmentDamaged, SegmentWriter
 from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
+from tests.fakes.token_sessions import SHAPES, TokenSource, distinct_tokens, records
 
 TOOLS = b'[{"type":"function","function":{"name":"bash"}}]'
 
@@ -131,3 +136,102 @@ def test_what_was_kept_survives_a_kill_and_the_call_in_flight_is_lost(tmp_path: 
     os.waitpid(child, 0)
     outcomes = [(call.call_id, call.outcome) for call in read_calls(tmp_path / "s1.calls")]
     assert outcomes == [("a", CallOutcome.ANSWERED), ("b", CallOutcome.LOST)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_of_session_comes_back_exactly_in_few_bytes(tmp_path: Path, shape: str) -> None:
+    path, calls = tmp_path / "s1.calls", SHAPES[shape](TokenSource())
+    recorder = CallRecorder(path)
+    for one in records(calls):
+        recorder.intend(facts(one.facts["call_id"]))
+        recorder.keep(one)
+    recorder.close()
+    n_read = 0
+    for found, call in zip(read_captured(path), calls, strict=True):
+        assert found.tokens is not None
+        assert found.tokens.logprobs_S is not None
+        assert call.logprobs_S is not None
+        assert np.array_equal(found.tokens.prompt_ids, call.prompt_ids)
+        assert np.array_equal(found.tokens.ids_S, call.ids_S)
+        assert np.array_equal(found.tokens.logprobs_S, call.logprobs_S)
+        n_read += 1
+    assert n_read == len(calls)
+    assert path.stat().st_size < 3.0 * distinct_tokens(calls)
+
+
+def old_payload(head: JsonObject, *arrays: bytes) -> bytes:
+    """As the first version wrote it."""
+    encoded = msgspec.json.encode(head)
+    return zstandard.compress(struct.pack("<I", len(encoded)) + encoded + b"".join(arrays))
+
+
+def test_a_file_of_the_first_version_is_read_and_written_on(tmp_path: Path) -> None:
+    path = tmp_path / "s1.calls"
+    writer = SegmentWriter(path)
+    one, two = np.array([1, 2, 3, 9], "<i4").tobytes(), np.array([4, 8], "<i4").tobytes()
+    half = np.array([-0.5], "<f4").tobytes()
+    answered = {"outcome": "answered"}
+    first: JsonObject = {"kind": "call", "facts": facts("a") | answered, "tools": [], "n_logprobs": 1}
+    first |= {"messages": {"keep": 0, "add": [{"role": "user", "content": "x"}]}, "n_prompt_added": 3, "n_sampled": 1}
+    second: JsonObject = {"kind": "call", "facts": facts("b", 1) | answered, "n_prompt_kept": 4, "n_prompt_added": 1}
+    second |= {"messages": {"keep": 1, "add": [{"role": "user", "content": "y"}]}, "n_sampled": 1}
+    for payload in (
+        old_payload({"kind": "intent", "facts": facts("a")}),
+        old_payload(first, one, half),
+        old_payload(second, two),
+    ):
+        writer.append(payload)
+    writer.close()
+    recorder = CallRecorder(path)
+    recorder.keep(record("c", ["x", "y"], [1, 2, 3, 9, 4, 8, 7], [5]))
+    recorder.close()
+    found = list(read_calls(path))
+    assert [call.prompt_token_ids for call in found] == [[1, 2, 3], [1, 2, 3, 9, 4], [1, 2, 3, 9, 4, 8, 7]]
+    assert [call.token_ids for call in found] == [[9], [8], [5]]
+    assert [call.logprobs for call in found] == [[-0.5], None, [-0.5]]
+    assert [[m["content"] for m in call.messages] for call in found] == [["x"], ["x", "y"], ["x", "y"]]
+
+
+def test_a_record_for_which_there_is_no_room_is_gone_and_later_ones_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "s1.calls"
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        try:
+            recorder = CallRecorder(path)
+            recorder.keep(record("a", ["x"], [1, 2, 3], [4]))
+            limit = path.stat().st_size + 400
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            new = np.random.default_rng(0).integers(0, 150_000, 500).tolist()
+            with pytest.raises(OSError, match="File too large|wrote"):
+                recorder.keep(record("b", ["x", "y"], [1, 2, 3, 4, *new], [5]))
+            recorder.keep(record("c", ["x", "z"], [1, 2, 3, 4, *new[:9]], [6]))
+            recorder.keep(record("d", ["x", "z"], [1, 2, 3, 4, *new[:9], 6, 7], [new[3]]))
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - nothing of the test runner may run in the child
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    found = list(read_calls(path))
+    assert [call.call_id for call in found] == ["a", "c", "d"]
+    new = np.random.default_rng(0).integers(0, 150_000, 500).tolist()
+    assert found[2].prompt_token_ids == [1, 2, 3, 4, *new[:9], 6, 7]
+    assert found[2].token_ids == [new[3]]
+
+
+def test_ids_of_a_record_that_is_not_whole_are_kept_as_they_came(tmp_path: Path) -> None:
+    path = tmp_path / "s1.calls"
+    recorder = CallRecorder(path)
+    none, two = np.empty(0, np.int32), np.array([1, 2], np.int32)
+    for position, tokens in enumerate(
+        [CallTokens(none, two, None), CallTokens(two, none, np.array([np.nan, -1.0, 0.5], np.float32))]
+    ):
+        recorder.keep(CallRecord(facts(str(position)) | {"outcome": "answered"}, [], b"", tokens))
+    recorder.close()
+    one, other = (call.tokens for call in read_captured(path))
+    assert one is not None
+    assert other is not None
+    assert (one.prompt_ids.tolist(), one.ids_S.tolist(), one.logprobs_S) == ([], [1, 2], None)
+    assert (other.prompt_ids.tolist(), other.ids_S.tolist()) == ([1, 2], [])
+    assert other.logprobs_S is not None
+    np.testing.assert_array_equal(other.logprobs_S, np.array([np.nan, -1.0, 0.5], np.float32))
