@@ -131,6 +131,8 @@ class NemoRolloutCollector:
                         break
         except EpisodeError as failure:
             error = NemoRolloutError(str(failure), status=FAILURE_POLICY[failure.kind].http_status)
+        except ValueError as failure:  # the head refused the request, or sent a line that is none
+            error = NemoRolloutError(str(failure), status=422)
         except Exception as failure:  # noqa: BLE001 - whatever it is, each row's awaitable must end
             error = failure
         for _ in waiting:

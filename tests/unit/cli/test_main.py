@@ -23,6 +23,7 @@ COMMANDS = [
     "env status",
     "serve",
     "config show",
+    "export",
     "list",
     "sandbox build",
     "sandbox check",
