@@ -70,6 +70,8 @@ class TokenEngine:
     """`required_prefix_token_ids`, cut in at the end of the last turn they hold."""
     closes_turns: bool = True
     """Whether an answer ends in a token of its own, or only where the next turn begins."""
+    prints_answers_last: bool = True
+    """Whether a conversation may end with an answer."""
     misreads: bool = False
     """Puts one token more into a prompt of ids than it was given."""
     parses: bool = True
@@ -139,6 +141,8 @@ class TokenEngine:
     async def _render(self, request: web.Request) -> web.Response:
         body = await self._read(request)
         assert body["mm_payload"] == "none"
+        if body["messages"][-1]["role"] == "assistant" and not self.prints_answers_last:
+            return web.json_response({"error": {"message": "the last role is to be user or tool"}}, status=400)
         ids, spans = self.template(body)
         sampling: JsonObject = {"temperature": body.get("temperature", 1.0), "logprobs": 0, "skip_clone": True}
         if body.get("max_tokens", 4096) != 16:

@@ -194,8 +194,11 @@ async def test_ids_that_the_engine_cannot_read_back_are_asked_for_anew(session: 
     assert notes(session)[1] == ["exact_prefix_fallback:refused"]
 
 
-async def test_a_template_that_does_not_close_answers_falls_back(session: Session, engine: TokenEngine) -> None:
-    engine.closes_turns = False
+@pytest.mark.parametrize("trait", ["closes_turns", "prints_answers_last"])
+async def test_a_template_whose_answers_have_no_end_falls_back(
+    session: Session, engine: TokenEngine, trait: str
+) -> None:
+    setattr(engine, trait, False)
     messages = [image_message()]
     await turn(session, messages, {"role": "user", "content": "go on"})
     await turn(session, messages)

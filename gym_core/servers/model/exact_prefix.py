@@ -9,7 +9,6 @@ What became of it is in each call's notes: `exact_prefix` (the engine says that 
 call that begins a conversation is asked the plain way and has no note.
 """
 
-import asyncio
 import logging
 
 from gym_core.servers.model.answer import Answer
@@ -42,7 +41,6 @@ class ExactPrefix:
         self._mode = mode
         self._token_in = TokenIn(pool)
         self._required_prefix = RequiredPrefix(pool)
-        self._looking = asyncio.Lock()
         self._way: TokenIn | RequiredPrefix | None = None
 
     async def complete(self, call: Call, body: ShapedBody) -> Answer:
@@ -68,12 +66,12 @@ class ExactPrefix:
         call.session.tips.add(call.id, messages, _tools(call), answer.for_record(), tokens)
 
     async def _chosen(self, call: Call, body: ShapedBody) -> TokenIn | RequiredPrefix:
-        """Learned once, with the first call. Raises Refusal when the endpoint can nothing of it, EndpointFault."""
-        async with self._looking:
-            if self._way is None:
-                self._way = await self._look(call, body)
-                log.info("exact prefix", extra={"way": type(self._way).__name__})
-            return self._way
+        """Learned with the first call that is answered; several first ones each look for themselves. Raises Refusal
+        when the endpoint can nothing of it, EndpointFault."""
+        if self._way is None:
+            self._way = await self._look(call, body)
+            log.info("exact prefix", extra={"way": type(self._way).__name__})
+        return self._way
 
     async def _look(self, call: Call, body: ShapedBody) -> TokenIn | RequiredPrefix:
         if self._mode is ExactPrefixMode.REQUIRED_PREFIX:

@@ -5,6 +5,7 @@ ids; the engine samples from those, with the pictures beside them, and reads the
 call costs, that is two renders, the second of text alone, and one read-back. The pictures travel twice.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,8 @@ from gym_core.servers.model.splice import CannotSplice, find_end_of_turn, fold_p
 from gym_core.servers.model.tips import Tip
 from gym_core.servers.model.token_endpoint import Asking, Rendered, TokenEndpoint, picture_parts, without_pictures
 from gym_core.types.wire import JsonObject
+
+log = logging.getLogger(__name__)
 
 _NOT_PROBED = ("messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "stop")
 """Fields of a call that a look at the template goes without."""
@@ -49,10 +52,16 @@ class TokenIn:
         such routes, and Refusal."""
         fields = {name: said for name, said in body.fields.items() if name not in _NOT_PROBED}
         asking = _asking(call)
-        one, other = [
-            await self._endpoint.render(replace(body, fields=fields), _answered(answer), asking, with_prompt=False)
-            for answer in "bc"
-        ]
+        probe = replace(body, fields=fields)
+        try:
+            one = await self._endpoint.render(probe, _answered("b"), asking, with_prompt=False)
+            other = await self._endpoint.render(probe, _answered("c"), asking, with_prompt=False)
+        except Refusal as refusal:
+            if refusal.kind is not None:
+                raise
+            # Some templates print no conversation that ends with an answer.
+            log.warning("template cannot be looked at", extra={"refusal": str(refusal)[:200]})
+            return
         self._end_of_turn = find_end_of_turn(one.ids, other.ids)
 
     async def complete(self, call: Call, body: ShapedBody, tip: Tip) -> Answer:
