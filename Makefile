@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TINY_VLM_STAMP := $(VENV)/.tiny-vlm-installed
 DEMO_OUTPUT ?= results/demo/puzzles.jsonl
 
 .PHONY: setup toolkit demo test test-live lint schema bench clean
@@ -19,6 +20,17 @@ $(STAMP): pyproject.toml
 toolkit: setup
 	$(BIN)/gym sandbox build
 
+# torch and transformers, for the policy with weights in examples/ and in the live tests.
+tiny-vlm: $(TINY_VLM_STAMP)
+
+$(TINY_VLM_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet -e '.[tiny-vlm]'
+	touch $(TINY_VLM_STAMP)
+
+# A CPU build of vLLM in an environment of its own. Where it cannot be had, says why and lets the tests skip.
+vllm: setup
+	$(BIN)/python -m tests.live.install_vllm .venv-vllm
+
 # Real OpenCode in real sandboxes, played by a policy without weights that looks at the pixels.
 demo: toolkit
 	$(BIN)/gym eval prepare --benchmark visual_puzzles_opencode
@@ -33,8 +45,12 @@ test: setup
 	$(BIN)/python -m pytest -n 4 -m "not slow and not live"
 
 # Needs the toolkit; takes minutes.
-test-live: toolkit
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or live"
+test-live: toolkit tiny-vlm
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or live) and not vllm"
+
+# The tiny policy's server beside the real vLLM, wire by wire. Minutes, most of them the installation.
+test-vllm: tiny-vlm vllm
+	$(BIN)/python -m pytest -rs -m vllm
 
 lint: setup
 	$(BIN)/ruff check .
@@ -49,4 +65,4 @@ bench: toolkit
 	$(BIN)/python -m tests.bench
 
 clean:
-	rm -rf $(VENV) results
+	rm -rf $(VENV) .venv-vllm results

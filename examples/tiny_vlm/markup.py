@@ -8,6 +8,7 @@ import json
 import re
 import uuid
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -55,24 +56,34 @@ def read_answer(text: str, *, with_tools: bool, with_reasoning: bool) -> Answer:
     """All calls, or none of them if one is broken."""
     reasoning = None
     if with_reasoning:
-        reasoning, text = _split_reasoning(text)
+        thought = _read_thought(text)
+        reasoning, text = thought.text or None, thought.rest or ""
     if with_tools and OPEN in text:
-        try:
+        with suppress(ValueError, KeyError, TypeError):
             calls = [_read_call(json.loads(closed or unclosed)) for closed, unclosed in CALL.findall(text)]
-        except (ValueError, KeyError, TypeError):
-            return Answer(text, (), reasoning)
-        return Answer(text[: text.find(OPEN)] or None, tuple(calls), reasoning)
-    return Answer(text or (None if reasoning else ""), (), reasoning)
+            before = text[: text.find(OPEN)]
+            return Answer(before if before.strip() else None, tuple(calls), reasoning)
+    return Answer(None if with_reasoning and not text else text, (), reasoning)
 
 
 def _read_call(call: dict[str, object]) -> ToolCall:
     return ToolCall(str(call["name"]), json.dumps(call["arguments"], ensure_ascii=False))
 
 
-def _split_reasoning(text: str) -> tuple[str | None, str]:
-    """An answer that never ends its thought is all thought."""
-    thought, end, rest = text.removeprefix(THINK).partition(END_OF_THOUGHT)
-    return thought or None, rest if end else ""
+@dataclass(frozen=True)
+class _Thought:
+    text: str
+    rest: str | None
+    """What follows; None while the thought goes on."""
+
+
+def _read_thought(text: str) -> _Thought:
+    """A thought ends where it says so or where a call begins; an answer that does neither is all thought."""
+    ends = [(at, tag) for tag in (END_OF_THOUGHT, OPEN) if (at := text.find(tag)) >= 0]
+    if not ends:
+        return _Thought(text.replace(THINK, ""), None)
+    at, tag = min(ends)
+    return _Thought(text[:at].replace(THINK, ""), text[at:].removeprefix(END_OF_THOUGHT))
 
 
 class AnswerStream:
@@ -90,17 +101,16 @@ class AnswerStream:
     def feed(self, piece: str) -> Iterator[Delta]:
         if self._thinking:
             self._thought += piece
-            thought, end, piece = self._thought.removeprefix(THINK).partition(END_OF_THOUGHT)
-            if not end:
-                thought = thought[: len(thought) - _overlap(thought, END_OF_THOUGHT)]
-                if len(self._thought) <= len(THINK) and THINK.startswith(self._thought):
-                    thought = ""
-            if len(thought) > self._sent_chars:
-                yield Delta(reasoning=thought[self._sent_chars :])
-                self._sent_chars = len(thought)
-            if not end:
+            thought = _read_thought(self._thought)
+            if thought.rest is None:
+                held = max(_overlap(self._thought, tag) for tag in (THINK, END_OF_THOUGHT, OPEN))
+                thought = _read_thought(self._thought[: len(self._thought) - held])
+            if len(thought.text) > self._sent_chars:
+                yield Delta(reasoning=thought.text[self._sent_chars :])
+                self._sent_chars = len(thought.text)
+            if thought.rest is None:
                 return
-            self._thinking, self._sent_chars = False, 0
+            self._thinking, self._sent_chars, piece = False, 0, thought.rest
         self._text += piece
         if not self._with_tools:
             if piece:

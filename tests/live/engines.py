@@ -4,7 +4,7 @@ folder = build_model(tmp_path / "model")                        # a tiny model w
 async with tiny_engine(folder, "--split-seed", "1") as engine:  # ready: it has answered a completion
     engine.base_url                                             # ".../v1", for an endpoint's config
 async with vllm_engine(folder) as engine: ...                   # the same weights behind the real thing
-async with vllm_renderer(folder) as engine: ...                 # its prompts alone, without weights
+with serving_tiny(folder) as engine: ...                        # for fixtures that outlive a test's event loop
 
 Each is a process group of its own and is gone when the block is left. Logs lie beside the model.
 """
@@ -17,9 +17,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -64,21 +64,26 @@ class Engine:
     pid: int
     start_s: float
     """From the start of the process to the first answer."""
-    client: httpx.AsyncClient = field(repr=False)
 
     @property
     def base_url(self) -> str:
         return f"{self.url}/v1"
 
+    def client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url, timeout=ANSWER_TIMEOUT_S, trust_env=False)
+
     async def post(self, path: str, body: JsonObject) -> JsonObject:
-        """The answer's JSON. Fails the test for any status but 200."""
-        answer = await self.client.post(path, json=body)
+        """The answer's JSON, {} for none. Fails the test for any status but 200."""
+        async with self.client() as client:
+            answer = await client.post(path, json=body)
         assert answer.status_code == 200, answer.text[:2000]
-        return json.loads(answer.content) if answer.content else {}
+        found: JsonObject = json.loads(answer.content) if answer.content else {}
+        return found
 
     async def refusal(self, path: str, body: JsonObject) -> tuple[int, str]:
         """Status and message of an answer that is an error."""
-        answer = await self.client.post(path, json=body)
+        async with self.client() as client:
+            answer = await client.post(path, json=body)
         return answer.status_code, str(answer.json()["error"]["message"])
 
     async def chat(self, messages: Sequence[JsonObject], **more: object) -> JsonObject:
@@ -88,7 +93,7 @@ class Engine:
     async def stream(self, path: str, body: JsonObject) -> list[JsonObject]:
         """A stream's chunks, all of them, in order."""
         chunks: list[JsonObject] = []
-        async with self.client.stream("POST", path, json=body | {"stream": True}) as answer:
+        async with self.client() as client, client.stream("POST", path, json=body | {"stream": True}) as answer:
             assert answer.status_code == 200, (await answer.aread())[:2000]
             async for line in answer.aiter_lines():
                 if line.startswith("data: ") and line != "data: [DONE]":
@@ -111,37 +116,52 @@ def build_model(folder: Path, *flags: str) -> Path:
     return folder
 
 
-@asynccontextmanager
-async def tiny_engine(folder: Path, *flags: str) -> AsyncIterator[Engine]:
+@contextmanager
+def serving_tiny(folder: Path, *flags: str) -> Iterator[Engine]:
     """Flags: those of `examples.tiny_vlm.server`; a script's module is importable from the repository's root."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port, number = listener.getsockname()[1], listener.fileno()
         argv = [sys.executable, "-m", "examples.tiny_vlm.server", str(folder), "--fd", str(number), *flags]
-        process = _start(argv, folder / f"tiny-{port}.log", hand_over=(number,))
-    async with _running(process, port, folder, TINY_START_TIMEOUT_S) as engine:
+        launch = _Launch(folder, port, TINY_START_TIMEOUT_S)
+        process = launch.start(argv, hand_over=(number,))
+    yield from launch.running(process)
+
+
+@contextmanager
+def serving_vllm(folder: Path, *flags: str) -> Iterator[Engine]:
+    """Flags: more of `vllm serve`. Token-in token-out, tool calls and weight reloading are on."""
+    launch = _Launch(folder, _free_port(), VLLM_START_TIMEOUT_S)
+    argv = [str(VLLM_VENV / "bin/vllm"), "serve", str(folder), *_vllm_flags(launch.port)]
+    yield from launch.running(launch.start([*argv, "--enforce-eager", "--dtype", "float32", *flags]))
+
+
+@contextmanager
+def serving_vllm_prompts(folder: Path, *flags: str) -> Iterator[Engine]:
+    """`vllm launch render`: only the routes that make prompts, without weights and sooner."""
+    launch = _Launch(folder, _free_port(), VLLM_START_TIMEOUT_S, probe="/v1/chat/completions/render")
+    argv = [str(VLLM_VENV / "bin/vllm"), "launch", "render", str(folder), *_vllm_flags(launch.port), *flags]
+    yield from launch.running(launch.start(argv))
+
+
+@asynccontextmanager
+async def tiny_engine(folder: Path, *flags: str) -> AsyncIterator[Engine]:
+    async with _in_thread(serving_tiny(folder, *flags)) as engine:
         yield engine
 
 
 @asynccontextmanager
 async def vllm_engine(folder: Path, *flags: str) -> AsyncIterator[Engine]:
-    """Flags: more of `vllm serve`. Token-in token-out, tool calls and weight reloading are on."""
-    port = _free_port()
-    argv = [str(VLLM_VENV / "bin/vllm"), "serve", str(folder), *_vllm_flags(port)]
-    argv += ["--enforce-eager", "--dtype", "float32", *flags]
-    async with _running(_start(argv, folder / f"vllm-{port}.log"), port, folder, VLLM_START_TIMEOUT_S) as engine:
+    async with _in_thread(serving_vllm(folder, *flags)) as engine:
         yield engine
 
 
 @asynccontextmanager
-async def vllm_renderer(folder: Path, *flags: str) -> AsyncIterator[Engine]:
-    """`vllm launch render`: only the routes that make prompts."""
-    port = _free_port()
-    argv = [str(VLLM_VENV / "bin/vllm"), "launch", "render", str(folder), *_vllm_flags(port), *flags]
-    probe = "/v1/chat/completions/render"
-    async with _running(
-        _start(argv, folder / f"vllm-render-{port}.log"), port, folder, VLLM_START_TIMEOUT_S, probe=probe
-    ) as engine:
+async def _in_thread(serving: AbstractContextManager[Engine]) -> AsyncIterator[Engine]:
+    engine = await asyncio.to_thread(serving.__enter__)
+    try:
         yield engine
+    finally:
+        await asyncio.to_thread(serving.__exit__, None, None, None)
 
 
 def _vllm_flags(port: int) -> list[str]:
@@ -160,64 +180,58 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **threads, **offline, **vllm}
 
 
-def _start(argv: Sequence[str], log: Path, hand_over: Sequence[int] = ()) -> "subprocess.Popen[bytes]":
-    with log.open("wb") as output:
-        return subprocess.Popen(
-            argv,
-            cwd=ROOT,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            pass_fds=hand_over,
-            start_new_session=True,
-        )
+@dataclass(frozen=True)
+class _Launch:
+    folder: Path
+    port: int
+    timeout_s: float
+    probe: str = "/v1/chat/completions"
 
+    @property
+    def log(self) -> Path:
+        return self.folder / f"engine-{self.port}.log"
 
-@asynccontextmanager
-async def _running(
-    process: "subprocess.Popen[bytes]",
-    port: int,
-    folder: Path,
-    timeout_s: float,
-    probe: str = "/v1/chat/completions",
-) -> AsyncIterator[Engine]:
-    """Ready means that it has answered `probe`: vLLM's /health says yes to an engine that dies at the first request."""
-    started = time.monotonic()
-    url = f"http://127.0.0.1:{port}"
-    try:
-        async with httpx.AsyncClient(base_url=url, timeout=ANSWER_TIMEOUT_S, trust_env=False) as client:
-            body = chat_body([{"role": "user", "content": "ready?"}], max_tokens=1)
-            while not await _answers(client, probe, body):
-                _expect_patience(process, folder, port, started + timeout_s)
-                await asyncio.sleep(0.2)
-            yield Engine(url, folder, process.pid, time.monotonic() - started, client)
-    finally:
-        await asyncio.to_thread(_stop, process)
+    def start(self, argv: Sequence[str], hand_over: Sequence[int] = ()) -> "subprocess.Popen[bytes]":
+        with self.log.open("wb") as output:
+            return subprocess.Popen(
+                argv,
+                cwd=ROOT,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=hand_over,
+                start_new_session=True,
+            )
 
+    def running(self, process: "subprocess.Popen[bytes]") -> Iterator[Engine]:
+        """Ready means that it has answered: vLLM's /health says yes to an engine that dies at the first request."""
+        started, url = time.monotonic(), f"http://127.0.0.1:{self.port}"
+        try:
+            while not self._answers(url):
+                end = self.log.read_text(encoding="utf-8", errors="replace")[-6000:]
+                assert process.poll() is None, f"the engine died:\n{end}"
+                assert time.monotonic() - started < self.timeout_s, f"the engine does not answer:\n{end}"
+                time.sleep(0.2)
+            yield Engine(url, self.folder, process.pid, time.monotonic() - started)
+        finally:
+            _stop(process)
 
-def _expect_patience(process: "subprocess.Popen[bytes]", folder: Path, port: int, deadline: float) -> None:
-    """Fails the test, with the log's end, if the engine has died or takes too long."""
-    log = max(folder.glob(f"*-{port}.log")).read_text(encoding="utf-8", errors="replace")
-    assert process.poll() is None, f"the engine died:\n{log[-6000:]}"
-    assert time.monotonic() < deadline, f"the engine does not answer:\n{log[-6000:]}"
-
-
-async def _answers(client: httpx.AsyncClient, probe: str, body: JsonObject) -> bool:
-    try:
-        return (await client.post(probe, json=body)).status_code == 200
-    except httpx.TransportError:
-        return False
+    def _answers(self, url: str) -> bool:
+        body = chat_body([{"role": "user", "content": "ready?"}], max_tokens=1)
+        try:
+            answer = httpx.post(url + self.probe, json=body, timeout=ANSWER_TIMEOUT_S, trust_env=False)
+        except httpx.TransportError:
+            return False
+        return answer.status_code == 200
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """The whole group: vLLM's engine is a child of its server."""
     for word in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, word)
             process.wait(STOP_TIMEOUT_S)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue
 
 
 def _free_port() -> int:
