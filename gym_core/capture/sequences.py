@@ -205,7 +205,8 @@ class _Brought:
         self._turns = turns
         self._messages: tuple[bytes, ...] = ()
         self._images: list[SeenImage] = []
-        self._by_call: dict[int, int] = {}
+        self._by_call: dict[int, tuple[list[SeenImage], int]] = {}
+        """The list that a call's pictures are the beginning of, and how many they are."""
 
     def add(self, call: LinkedCall) -> None:
         if call.messages[: len(self._messages)] != self._messages:
@@ -216,10 +217,11 @@ class _Brought:
             for raw in call.messages[len(self._messages) :]:
                 self._images += [SeenImage(sha256, call.id) for sha256 in self._turns.read(raw).images]
         self._messages = call.messages
-        self._by_call[call.order] = len(self._images)
+        self._by_call[call.order] = self._images, len(self._images)
 
     def up_to(self, call: LinkedCall) -> tuple[SeenImage, ...]:
-        return tuple(self._images[: self._by_call[call.order]])
+        images, n = self._by_call[call.order]
+        return tuple(images[:n])
 
 
 def _summary(branches: Sequence[Branch], drifts: Sequence[Drift], counts: SequenceSummary) -> SequenceSummary:

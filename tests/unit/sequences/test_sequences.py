@@ -269,6 +269,16 @@ def test_an_edited_history_cuts_the_branch_and_says_so(edit: object) -> None:
     assert [(d.reason, d.parent_call_id) for d in sequences.drifts] == [(DriftReason.HISTORY_EDITED, "c2")]
 
 
+def test_a_picture_edited_into_the_history_later_is_not_in_the_piece_before() -> None:
+    recorded = Recorded()
+    looked = Said("look", tool_ids=("t0",))
+    recorded.ask(START, looked, tools=TOOLS)
+    swapped = [START[0], user("what is it", picture("blue")), looked.echo(), result("t0", "seen")]
+    recorded.ask(swapped, Said("blue"), tools=TOOLS, gaps=["no_usage"])
+    (piece,) = join(recorded.calls, final_answer="blue").pieces()
+    assert [image.sha256 for image in piece.images] == [digest("red")]
+
+
 def test_the_last_answer_altered_or_left_out_is_an_edit() -> None:
     for later in ([Said("told otherwise").echo(), user("so")], [user("so")]):
         recorded = Recorded()
