@@ -1,0 +1,89 @@
+"""The proof of token-exact training data, over as many real OpenCode sessions as asked for.
+
+    python -m tests.bench sessions [--sessions 24] [--concurrency 3] [--keep FOLDER]
+
+Half of the sessions with `exact_prefix`, a quarter whose answers are cut into tokens at random and whose reasoning is
+dropped by the next prompt, a quarter in the tokenizer's own tokens (tests/live/token_exact). Every sample is checked
+against the engine's own log, and its log-probabilities are recomputed by transformers. Ends with 1 if anything does not
+hold.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.measured import load_line
+from tests.live.engines import build_model
+from tests.live.token_exact.checks import check_leg
+from tests.live.token_exact.evidence import read_leg
+from tests.live.token_exact.findings import Findings
+from tests.live.token_exact.play import LEGS, Leg, play
+from tests.live.token_exact.recomputed import recompute, swapped_gap
+from tests.live.token_exact.teacher import Teacher
+
+SHARES = {"exact": 2, "drifting": 1, "canonical": 1}
+"""Of four."""
+
+
+def prove(leg: Leg, numbers: range, *, teacher: Teacher, folder: Path, concurrency: int) -> Findings:
+    started = time.monotonic()
+    played = asyncio.run(play(leg, numbers, model=teacher.folder, folder=folder, concurrency=concurrency))
+    ended = time.monotonic()
+    read = read_leg(played)
+    found = check_leg(read, teacher)
+    recompute(read, teacher, found)
+    n_swapped, smallest = swapped_gap(read, teacher)
+    checked = time.monotonic()
+    _say(f"\n-- {leg.name}: {len(numbers)} sessions in {ended - started:.0f} s, checked in {checked - ended:.0f} s")
+    _say("\n".join(found.lines()))
+    _say(f"control, two pictures of one size changed over: smallest gap of {n_swapped} samples {smallest:.2e} nats")
+    return found
+
+
+def run(folder: Path, sessions: int, concurrency: int) -> bool:
+    started = time.monotonic()
+    teacher = Teacher(build_model(folder / "model"))
+    everything, first = Findings(), 0
+    for leg in LEGS:
+        numbers = range(first, first + max(1, sessions * SHARES[leg.name] // 4))
+        first = numbers.stop
+        (folder / leg.name).mkdir()
+        found = prove(leg, numbers, teacher=teacher, folder=folder / leg.name, concurrency=concurrency)
+        everything.add(found)
+    _say(f"\n== all, in {time.monotonic() - started:.0f} s; {load_line()}")
+    _say("\n".join(everything.lines()))
+    return not everything.problems
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _kept(folder: Path | None) -> Iterator[Path]:
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="gym-bench-") as made:
+            yield Path(made)
+    else:
+        folder.mkdir(parents=True)
+        yield folder
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=24)
+    parser.add_argument("--concurrency", type=int, default=3)
+    parser.add_argument("--keep", type=Path, help="a folder that is not there yet, for all that was played")
+    args = parser.parse_args()
+    with _kept(args.keep) as folder:
+        return 0 if run(folder, args.sessions, args.concurrency) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

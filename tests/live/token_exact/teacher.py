@@ -1,0 +1,73 @@
+"""A trainer's forward pass over a whole sample, by plain transformers: no cache, nothing of the engine's code.
+
+Float32 on one thread. The pictures come from the assets folder in the order of the sample.
+"""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+from transformers import AutoModelForImageTextToText, PreTrainedTokenizerFast, Qwen2VLImageProcessorPil
+
+from gym_core.capture.images import AssetStore
+from gym_core.types.sample import TrainingSample
+
+
+class Teacher:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        torch.set_num_threads(1)
+        self._model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+        self._processor = Qwen2VLImageProcessorPil.from_pretrained(folder)
+        self.tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+        config = self._model.config
+        self.image_pad = int(config.image_token_id)
+        self.vision_start, self.vision_end = int(config.vision_start_token_id), int(config.vision_end_token_id)
+
+    def grid(self, picture: bytes) -> tuple[int, int]:
+        """Placeholders down and across."""
+        _, rows, columns = (int(side) for side in self._read(picture)[1][0])
+        merge = self._processor.merge_size
+        return rows // merge, columns // merge
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]  # torch's own
+    def logprobs(self, sample: TrainingSample, pictures: Sequence[bytes]) -> npt.NDArray[np.float32]:
+        """Float32[S]: of the trained tokens, in order."""
+        trained = [at for at, marked in enumerate(sample.loss_mask) if marked]
+        ids = torch.tensor([sample.token_ids])
+        read = [self._read(picture) for picture in pictures]
+        given = {}
+        if read:
+            given["pixel_values"] = torch.cat([pixels for pixels, _ in read])
+            given["image_grid_thw"] = torch.cat([grid for _, grid in read])
+        self._model.model.rope_deltas = None  # transformers keeps the last prompt's on the module
+        out = self._model(
+            input_ids=ids,
+            mm_token_type_ids=(ids == self.image_pad).long(),
+            logits_to_keep=torch.tensor(trained) - 1,
+            use_cache=False,
+            **given,
+        )
+        told = torch.log_softmax(out.logits[0].float(), -1)
+        picked = told[torch.arange(len(trained)), ids[0, trained]]
+        return np.asarray(picked.numpy(), np.float32)
+
+    def _read(self, picture: bytes) -> tuple[torch.Tensor, torch.Tensor]:
+        pixels = Image.open(io.BytesIO(picture)).convert("RGB")
+        processed = self._processor(images=[pixels], return_tensors="pt")
+        return processed["pixel_values"], processed["image_grid_thw"]
+
+
+def pictures_of(sample: TrainingSample, assets: AssetStore) -> list[bytes]:
+    """Raises FileNotFoundError and ValueError: the bytes are checked against their name."""
+    return [assets.get(image.sha256) for image in sample.images]
+
+
+def gap(sample: TrainingSample, told: npt.NDArray[np.float32]) -> float:
+    """The largest difference to the captured log-probabilities, in nats."""
+    captured = np.array(sample.logprobs, np.float32)[np.array(sample.loss_mask, bool)]
+    return float(np.abs(captured - told).max())

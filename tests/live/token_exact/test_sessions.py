@@ -1,0 +1,108 @@
+"""Sixteen real OpenCode sessions with a real engine, checked as `python -m tests.bench sessions` checks hundreds."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.live.engines import build_model, needs_tiny_vlm
+from tests.live.gyms import needs_toolkit
+from tests.live.token_exact.play import LEGS, Played, play
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, needs_toolkit, needs_tiny_vlm]
+pytest.importorskip("torch", reason="no torch here: run `make tiny-vlm`")
+
+from gym_core.types.sample import TrainingSample  # noqa: E402 - what follows needs torch
+from tests.live.token_exact.checks import check_leg  # noqa: E402
+from tests.live.token_exact.evidence import Leg, read_leg  # noqa: E402
+from tests.live.token_exact.findings import Findings  # noqa: E402
+from tests.live.token_exact.recomputed import MAX_GAP, recompute, swapped_gap  # noqa: E402
+from tests.live.token_exact.teacher import Teacher  # noqa: E402
+
+NUMBERS = {"exact": range(0, 6), "drifting": range(6, 12), "canonical": range(12, 16)}
+WRONG_PICTURE_GAP = 1e-3
+
+
+@dataclass(frozen=True)
+class Proof:
+    played: Played
+    leg: Leg
+    teacher: Teacher
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory: pytest.TempPathFactory) -> Teacher:
+    return Teacher(build_model(tmp_path_factory.mktemp("token_exact") / "model"))
+
+
+@pytest.fixture(scope="module", params=LEGS, ids=lambda leg: leg.name)
+def proof(
+    request: pytest.FixtureRequest, teacher: Teacher, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proof]:
+    folder = tmp_path_factory.mktemp(request.param.name)
+    played = asyncio.run(play(request.param, NUMBERS[request.param.name], model=teacher.folder, folder=folder))
+    yield Proof(played, read_leg(played), teacher)
+
+
+def test_every_sampled_token_is_trained_once_in_what_the_engine_saw(proof: Proof) -> None:
+    found = check_leg(proof.leg, proof.teacher)
+    assert found.problems == []
+    n_sessions = len(NUMBERS[proof.leg.name])
+    assert found.counts["sessions"] == n_sessions
+    assert found.counts["calls trained"] >= 3 * n_sessions
+    assert found.counts["calls asked again after a fault"] >= 2
+    assert found.counts["calls incomplete"] >= 1
+    assert found.counts["calls failed"] == 0
+    assert found.counts["samples with pictures of one size and other content"] >= n_sessions // 2
+    if proof.leg.name == "exact":
+        assert found.counts["calls with the exact prefix"] >= n_sessions
+        assert found.counts["samples of several calls"] >= n_sessions // 2
+    if proof.leg.name == "drifting":
+        assert found.counts["drift reasoning_dropped"] > 0
+    if proof.leg.name != "exact":
+        assert found.counts["drift rerendered"] > 0
+
+
+def test_a_trainer_finds_the_captured_log_probabilities(proof: Proof) -> None:
+    found = Findings()
+    recompute(proof.leg, proof.teacher, found)
+    assert found.problems == []
+    assert len(found.gaps) >= len(NUMBERS[proof.leg.name])
+    assert found.largest_gap < MAX_GAP
+
+
+def test_pictures_that_change_places_do_not_go_unnoticed(proof: Proof) -> None:
+    """Equal in size, so that nothing but the pixels tells them apart."""
+    n_samples, smallest = swapped_gap(proof.leg, proof.teacher)
+    assert n_samples >= 1
+    assert smallest > WRONG_PICTURE_GAP
+
+
+@pytest.mark.parametrize("what", ["token", "logprob", "missing", "doubled", "pictures", "span"])
+def test_the_checks_notice(proof: Proof, what: str) -> None:
+    session = next(one for one in proof.leg.sessions if len(one.samples[-1].images) > 1)
+    *others, last = session.samples
+    samples = _spoiled(what, others, last)
+    leg = replace(proof.leg, sessions=[replace(session, samples=samples)])
+    before = check_leg(replace(leg, sessions=[session]), proof.teacher).problems
+    assert len(check_leg(leg, proof.teacher).problems) > len(before)
+
+
+def _spoiled(what: str, others: Sequence[TrainingSample], last: TrainingSample) -> list[TrainingSample]:
+    at = last.loss_mask.index(1)
+    match what:
+        case "token":
+            change: dict[str, object] = {"token_ids": [*last.token_ids[:at], 5, *last.token_ids[at + 1 :]]}
+        case "logprob":
+            change = {"logprobs": [*last.logprobs[:at], last.logprobs[at] + 1e-4, *last.logprobs[at + 1 :]]}
+        case "missing":
+            return list(others)
+        case "doubled":
+            return [*others, last, last]
+        case "pictures":
+            change = {"images": last.images[::-1]}
+        case _:
+            first, *more = last.images
+            change = {"images": [first.model_copy(update={"offset": (first.offset or 0) + 1}), *more]}
+    return [*others, last.model_copy(update=change)]
