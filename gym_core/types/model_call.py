@@ -83,6 +83,9 @@ class ModelCall(Wire):
     """Every other field that was sent."""
     images: list[str] = []
     """SHA-256 of the images in `messages`, in order, repeats included."""
+    image_url_heads: dict[int, str] = {}
+    """By place in `images`, what stood before the base64 text of one that was not sent as the type that its bytes are;
+    such as "data:image/jpg;base64,"."""
     images_added: list[str] = []
     """Those of them that no earlier call of the session held."""
     answer: CallAnswer | None = None

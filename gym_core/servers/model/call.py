@@ -64,6 +64,8 @@ class Call:
         facts = self._facts(outcome, now, answer, failure)
         came = answer or self.progress.partial()
         facts["gaps"] = list(came.gaps) if came else None
+        heads = [head for message in self.messages for head in message.url_heads]
+        facts |= {"image_url_heads": {place: head for place, head in enumerate(heads) if head}} if any(heads) else {}
         self.session.keep(CallRecord(facts, messages, tools, came.tokens if came else None))
 
     def _facts(self, outcome: CallOutcome, now: float, answer: Answer | None, failure: Failed | None) -> JsonObject:

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from gym_core.capture.images import make_reference, parse_data_url
+from gym_core.capture.images import make_reference, parse_data_url, sniff_media_type
 from gym_core.servers.model.refusal import Refusal, bad_request
 
 MAX_REMEMBERED_MESSAGES = 20_000
@@ -80,6 +80,8 @@ class ReadMessage:
     """JSON for the record: images are references."""
     images: tuple[str, ...] = ()
     """SHA-256, in order."""
+    url_heads: tuple[str, ...] = ()
+    """What stood before the base64 text of each; "" for the type that its bytes are."""
     rewritten: bytes | None = None
     """JSON towards the endpoint; None means the message goes as it came."""
     role: str = "user"
@@ -106,13 +108,15 @@ def read_message(raw: bytes, issued: Mapping[str, IssuedCall], keep_image: KeepI
         raise bad_request("messages: content is a string, a list of parts or null")
     rewritten = _restored(raw, message.tool_calls or (), issued)
     kept = raw if rewritten is None else rewritten
-    images = []
+    images, heads = [], []
     for part in parts:
         if isinstance(part.image_url, _ImageUrl):
             url = bytes(part.image_url.url)
-            images.append(keep_image(_image_bytes(url)))
+            image, head = _image(url)
+            images.append(keep_image(image))
+            heads.append(head)
             kept = _replaced(kept, url, b'"' + make_reference(images[-1]).encode() + b'"')
-    return ReadMessage(kept, tuple(images), rewritten, message.role)
+    return ReadMessage(kept, tuple(images), tuple(heads), rewritten, message.role)
 
 
 def _replaced(text: bytes, old: bytes, new: bytes) -> bytes:
@@ -131,9 +135,13 @@ def _replaced(text: bytes, old: bytes, new: bytes) -> bytes:
     return b"".join([*pieces, text[done:]])
 
 
-def _image_bytes(url_json: bytes) -> bytes:
+def _image(url_json: bytes) -> tuple[bytes, str]:
+    """Its bytes, and its URL's head where they do not tell it."""
     try:
-        return parse_data_url(_URL.decode(url_json))
+        url = _URL.decode(url_json)
+        content = parse_data_url(url)
+        head = url[: url.index(",") + 1]
+        return content, "" if head == f"data:{sniff_media_type(content)};base64," else head
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
         raise Refusal(400, "image_not_allowed", f"images must be base64 `data:` URLs; {error}"[:300]) from error
 
