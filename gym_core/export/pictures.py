@@ -1,14 +1,12 @@
 """The pictures of a sequence as a sample lists them: what each file is, and where its placeholders stand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image
-
 from gym_core.capture.images import AssetStore, sniff_media_type
+from gym_core.capture.placeholders import ImageProblem, Picture, Placement, place_images, read_size
 from gym_core.capture.sequences import Piece
-from gym_core.export.mask import MaskReason
 from gym_core.types.model_call import ImageTokens
 from gym_core.types.sample import SampleImage
 
@@ -18,41 +16,64 @@ _HEAD_BYTES = 16
 @dataclass(frozen=True)
 class PlacedPictures:
     images: Sequence[SampleImage]
-    mask_reason: MaskReason | None
-    """Why the sequence is not for training; None when its pictures are all there and in their places."""
+    problem: ImageProblem | None
+    """Why the sequence is not for training; None when nothing is known to be wrong with its pictures."""
+
+
+@dataclass(frozen=True)
+class _File:
+    """What the head of a picture's file says."""
+
+    media_type: str
+    picture: Picture
 
 
 def place_pictures(piece: Piece, assets: AssetStore, tokens: ImageTokens | None) -> PlacedPictures:
-    """Reads the head of each picture's file."""
-    images = list(_listed(piece, assets))
-    missing = any(not image.media_type for image in images)
-    return PlacedPictures(images, MaskReason.IMAGE_MISSING if missing else None)
+    """Reads the head of each picture's file once.
+
+    Without `tokens` nobody knows what a placeholder is: the pictures are listed without their places, and only one
+    that is missing is a problem.
+    """
+    files = {sha256: _read_file(assets, sha256) for sha256 in {image.sha256 for image in piece.images}}
+    found = [files[image.sha256] for image in piece.images]
+    if tokens is None:
+        problem = ImageProblem.MISSING if None in found else None
+        placement = Placement((None,) * len(found), problem)
+    else:
+        sampled = [(span.start, span.end) for span in piece.spans]
+        placement = place_images(
+            piece.token_ids, [file.picture if file else None for file in found], tokens, sampled=sampled
+        )
+    return PlacedPictures([_listed(piece, n, found[n], placement) for n in range(len(found))], placement.problem)
 
 
-def _listed(piece: Piece, assets: AssetStore) -> Iterator[SampleImage]:
-    known: dict[str, tuple[str, int, int]] = {}
-    for image in piece.images:
-        if image.sha256 not in known:
-            known[image.sha256] = _read_head(assets, image.sha256)
-        media_type, width, height = known[image.sha256]
-        yield SampleImage(sha256=image.sha256, media_type=media_type, width=width, height=height, call_id=image.call_id)
+def _listed(piece: Piece, number: int, file: _File | None, placement: Placement) -> SampleImage:
+    image, place = piece.images[number], placement.places[number]
+    return SampleImage(
+        sha256=image.sha256,
+        media_type=file.media_type if file else "",
+        width=file.picture.width if file else 0,
+        height=file.picture.height if file else 0,
+        call_id=image.call_id,
+        offset=place.offset if place else None,
+        length=place.length if place else None,
+        grid_hw=place.grid_hw if place else None,
+    )
 
 
-def _read_head(assets: AssetStore, sha256: str) -> tuple[str, int, int]:
-    """Media type, width and height; "", 0 and 0 for a picture that is not there or is none."""
+def _read_file(assets: AssetStore, sha256: str) -> _File | None:
+    """None for a picture that is not there or is none."""
     try:
         path = assets.path(sha256)
-        return _media_type(path), *_size(path)
-    except (OSError, ValueError, Image.DecompressionBombError):
-        return "", 0, 0
+        return _File(_media_type(path), Picture(sha256, *read_size(path)))
+    except (OSError, ValueError):
+        return None
 
 
 def _media_type(path: Path) -> str:
+    """Raises OSError and ValueError."""
     with path.open("rb") as file:
-        return sniff_media_type(file.read(_HEAD_BYTES)) or ""
-
-
-def _size(path: Path) -> tuple[int, int]:
-    """Raises OSError, of which UnidentifiedImageError is one."""
-    with Image.open(path) as image:
-        return image.size
+        media_type = sniff_media_type(file.read(_HEAD_BYTES))
+    if media_type is None:
+        raise ValueError(f"picture {path.name} is of no known type")
+    return media_type
