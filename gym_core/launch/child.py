@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -15,7 +16,7 @@ import uvloop
 from fastapi import FastAPI
 
 from gym_core.config.blocks import CheckedConfig
-from gym_core.config.roots import ServerType, lookup_roots
+from gym_core.config.roots import Roots, ServerType
 from gym_core.errors import ConfigError
 from gym_core.http.client import HttpPool
 from gym_core.launch.children import HEAD
@@ -84,7 +85,9 @@ def serve_instance(checked: CheckedConfig, name: str, *, host: str | None, port:
 
 def server_app(part: ServerSlice) -> FastAPI:
     """The app of one plugin server. Starts nothing."""
-    found = server_class(ServerType(part.type), part.implementation, lookup_roots())
+    # Not looked up here: a nursery may have been started before the command line was read.
+    roots = Roots(tuple(map(Path, part.roots)))
+    found = server_class(ServerType(part.type), part.implementation, roots)
     config = found.config_type.model_validate(part.block)
     return found(config, ServerContext(part, HttpPool())).make_app()
 

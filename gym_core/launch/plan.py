@@ -122,6 +122,7 @@ def cut_slice(
         user_token=user_token,
         peers=peers,
         sandboxes=sandboxes,
+        roots=[str(root) for root in checked.composed.roots.paths],
         state_dir=str(state_dir / name),
         url=urls[name],
     )

@@ -33,6 +33,8 @@ class ServerSlice(Wire):
     peers: dict[str, Peer] = {}
     sandboxes: dict[str, JsonObject] = {}
     """Provider blocks that this server's block names; only the lender gets them."""
+    roots: list[str] = []
+    """Folders in which a child process looks plugins up, in order of preference."""
     state_dir: str
     url: str
     """Where the others reach this server."""

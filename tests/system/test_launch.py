@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -26,6 +27,7 @@ pytestmark = [
     pytest.mark.skipif(not toolkit.is_built(), reason="no toolkit: run `gym sandbox build`"),
 ]
 
+ECHO = Path(__file__).parents[2] / "resources_servers" / "echo"
 SERVERS = {"sums_server", "sums_agent", "policy_model"}
 USER_KEY = "user-key-90b3aa"
 HIDDEN_BODY = b'{"model": "tiny", "messages": []}'
@@ -167,6 +169,17 @@ async def test_modules_of_the_working_folder_do_not_take_the_place_of_ours(house
     async with asyncio.timeout(60), benchmark(house) as words:
         ended = await house.run("eval", "run", *words, "--output", str(house.output), "--limit", "1")
         assert ended.code == 0, ended.err
+
+
+async def test_a_plugin_of_a_search_dir_is_found_by_the_process_that_serves_it(house: House) -> None:
+    """The process that servers are forked from is older than what the command line says."""
+    folder = house.folder / "own" / "resources_servers" / "own_echo"
+    shutil.copytree(ECHO, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    config = (folder / "configs" / "echo.yaml").read_text().replace("\n    echo: {}", "\n    own_echo: {}")
+    (folder / "configs" / "own_echo.yaml").write_text(config)
+    words = ("--search-dir", str(folder.parents[1]), "--environment", "own_echo", "--model-type", "scripted_model")
+    async with standing(house, *words) as gym:
+        assert (await gym.instances())["echo"]["status"] == "ready"
 
 
 async def test_a_server_that_keeps_crashing_is_given_up(house: House) -> None:
