@@ -120,8 +120,11 @@ class ImageTokens(Wire):
     side_px: int | None = None
     """Pixels of a placeholder's side, for models that lay a picture out in a grid; None for others."""
     min_tokens: int | None = None
+    """Of the smallest picture that was seen to be scaled up; every picture has about as many, or more. None when none
+    was, so that it is not known."""
     max_tokens: int | None = None
-    """Of one picture; larger ones are scaled down. None when it is not known."""
+    """Of the largest picture that was seen to be scaled down; every picture has about as many, or fewer. None when
+    none was. Equal to `min_tokens` for models that give each picture the same."""
 
 
 class EndpointReport(Wire):
@@ -142,6 +145,8 @@ class EndpointReport(Wire):
     accepts_images: bool = False
     leaks_list_content: bool = False
     """Its chat template prints list-shaped content as program text: scores would be of a garbled prompt."""
+    allows_leak: bool = False
+    """Whether the model server was told to take that as it is (`allow_template_leak`)."""
     logprobs_mode: Literal["raw", "processed", "unknown"] = "unknown"
     """"raw": of the model's own distribution; "processed": after temperature, top_k and top_p."""
     image_tokens: ImageTokens | None = None

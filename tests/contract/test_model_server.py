@@ -442,7 +442,7 @@ async def test_a_responses_body_full_of_mistakes_does_not_hold_up_the_server(pro
 async def test_a_check_is_one_real_completion_with_two_pictures(proxy: Proxy, endpoint: ScriptedEndpoint) -> None:
     report = EndpointReport.model_validate_json((await proxy.as_run("POST", "/v1/check")).content)
     assert (report.ok, report.message, report.accepts_images) == (True, "", True)
-    messages = endpoint.requests[-1].body["messages"]
+    messages = endpoint.requests[0].body["messages"]
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "user"]
     assert [message["content"][1]["type"] for message in messages if message["role"] == "user"] == ["image_url"] * 2
     endpoint.fail_always(Fault.UNAUTHORIZED)

@@ -94,6 +94,9 @@ class ModelServerConfig(ServerConfig):
     pin_system_prompt: bool = True
     """Whether each call of a session's conversation gets the system prompt that its first call had: harnesses write the
     date into it, and a prompt that changes at midnight is no continuation of what was sampled."""
+    allow_template_leak: bool = False
+    """Play an endpoint whose chat template prints list-shaped content as program text. Scores are then of a garbled
+    prompt."""
     sampling_overrides: JsonObject = {}
     """Sampling fields that hold whatever a client asks."""
     extra_body: JsonObject = {}

@@ -50,6 +50,8 @@ POLICY_PATHS = frozenset({"/v1/policy", "/v1/policy/pause", "/v1/policy/resume",
 _USER_PATHS = SESSION_PATHS | POLICY_PATHS
 DEFAULT_CONTEXT_TOKENS = 262_144
 REAP_EVERY_S = 30.0
+PAUSED_CHECK_S = 20.0
+"""How long a look at the endpoint waits for the end of a pause."""
 
 ModelConfigT = TypeVar("ModelConfigT", bound=ModelServerConfig)
 
@@ -65,7 +67,7 @@ class ModelServer(Server[ModelConfigT]):
         limits = UpstreamLimits(config.connect_timeout_s, config.idle_timeout_s, config.request_timeout_s)
         settings = self.endpoint_settings()
         upstream = Upstream(context.pool, limits)
-        self._probe = EndpointProbe(upstream, settings)
+        self._probe = EndpointProbe(upstream, settings, allow_leak=config.allow_template_leak)
         self._gate = PolicyGate(config.max_pause_s)
         pool = EndpointPool(
             settings,
@@ -165,8 +167,16 @@ class ModelServer(Server[ModelConfigT]):
         return await self.sessions.close(session_id)
 
     async def check(self) -> EndpointReport:
-        """One real completion with two pictures. Takes up to `CHECK_TIMEOUT_S` a try; never raises."""
-        return await self._probe.report()
+        """One real completion with two pictures of each endpoint, and what training needs to know. Takes up to
+        `CHECK_TIMEOUT_S` a try; never raises."""
+        try:
+            async with asyncio.timeout(PAUSED_CHECK_S):
+                await self._gate.opened()
+        except TimeoutError:
+            message = "the policy is paused: POST /v1/policy/resume ends that"
+            return EndpointReport(ok=False, message=message, model=self.endpoint_settings().model)
+        with self._gate.in_flight():
+            return await self._probe.report()
 
     async def policy_state(self) -> PolicyState:
         return self._gate.state()
