@@ -28,7 +28,7 @@ class Outcome:
     tool_calls: Mapping[str, int]
     tokens: Mapping[str, int]
     seconds: Mapping[str, float]
-    sequences: SequenceSummary | None
+    sequences: SequenceSummary | None = None
 
 
 def outcome_of(record: RolloutRecord) -> Outcome:

@@ -129,7 +129,7 @@ async def follow(gym: OpenGym, run_id: str, display: Display) -> RunResult:
 
 
 async def _read_to_the_end(gym: OpenGym, run_id: str, display: Display) -> RunResult:
-    async for event in gym.runs.events(run_id):
+    async for event in gym.runs.watch(run_id):
         if isinstance(event, RunResult):
             return event
         display.update(event)

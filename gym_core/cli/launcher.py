@@ -22,7 +22,7 @@ class HeadRuns(Protocol):
         """The run's id."""
         ...
 
-    def events(self, run_id: str) -> AsyncIterator[RunProgress | RunResult]:
+    def watch(self, run_id: str) -> AsyncIterator[RunProgress | RunResult]:
         """Snapshots, and at last the result. Raises TransportError when the stream ends without one."""
         ...
 
@@ -47,7 +47,7 @@ class OpenGym:
 @asynccontextmanager
 async def open_gym(checked: "CheckedConfig", *, warmup: "Warmup") -> AsyncIterator[OpenGym]:
     """All servers up and ready inside, nothing of them left after. Raises ConfigError, EpisodeError."""
-    from gym_core.launch.head_client import HeadClient
+    from gym_core.client import GymClient
     from gym_core.launch.runner import running_gym
 
     async with AsyncExitStack() as stack:
@@ -57,4 +57,4 @@ async def open_gym(checked: "CheckedConfig", *, warmup: "Warmup") -> AsyncIterat
             raise EpisodeError(
                 f"the servers could not be started: {cause}; see the logs in {warmup.state_dir}"
             ) from cause
-        yield OpenGym(gym.head_url, gym.token, gym.state_dir, HeadClient(gym.client), gym.died)
+        yield OpenGym(gym.head_url, gym.token, gym.state_dir, GymClient.over(gym.client), gym.died)

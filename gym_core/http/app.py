@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gym_core.errors import ConfigError, EpisodeError
 from gym_core.http.auth import Authenticate, BearerAuth
+from gym_core.http.openapi import json_body, publish, ref
 from gym_core.http.problem import BAD_REQUEST, problem_response, response_of
 from gym_core.types.wire import Wire
 
@@ -120,13 +121,14 @@ def add_route(
         return Response(result.model_dump_json(), media_type="application/json")
 
     endpoint.__name__ = f"{method.lower()}{path.translate(_NAME)}"
-    extra = {"requestBody": {"content": {"application/json": {"schema": body.model_json_schema()}}}} if body else None
+    if body:
+        publish(app, [body])
     app.add_api_route(
         path,
         endpoint,
         methods=[method],
         responses={200: {"model": reply}} if reply else {},
-        openapi_extra=extra,
+        openapi_extra=json_body(ref(body)) if body else None,
         response_model=None,
     )
 

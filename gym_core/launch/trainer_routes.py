@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gym_core.capture.images import sniff_media_type
+from gym_core.capture.images import make_reference, parse_reference, sniff_media_type
 from gym_core.errors import SessionError
 from gym_core.http.app import first_mistakes
 from gym_core.http.ndjson import NdjsonReply
-from gym_core.http.openapi import json_body, line_replies, publish
+from gym_core.http.openapi import json_body, line_replies, publish, ref
 from gym_core.launch.rollouts import ChooseSetting, RolloutRequests
 from gym_core.launch.single_rows import SingleRows
 from gym_core.servers.model.asgi import ClientLeft, until_client_leaves
@@ -30,7 +30,7 @@ _LINES = (RolloutLine, GroupLine, AliveLine, EndLine, ErrorLine)
 _ROW: JsonObject = {
     "type": "object",
     "description": "A flat row: beside this field, what the grader needs.",
-    "properties": {"responses_create_params": {"$ref": f"#/components/schemas/{ResponsesBody.__name__}"}},
+    "properties": {"responses_create_params": ref(ResponsesBody)},
     "required": ["responses_create_params"],
 }
 
@@ -49,7 +49,7 @@ class TrainerRoutes:
             methods=["POST"],
             response_model=None,
             responses=line_replies(_LINES),
-            openapi_extra=json_body(RolloutsRequest) | {"parameters": [_header("Idempotency-Key")]},
+            openapi_extra=json_body(ref(RolloutsRequest)) | {"parameters": [_header("Idempotency-Key")]},
         )
         app.add_api_route("/v1/assets/{sha256}", self._asset_route, methods=["GET"], response_model=None)
         app.add_api_route(
@@ -57,10 +57,7 @@ class TrainerRoutes:
             self._run_one_route,
             methods=["POST"],
             response_model=None,
-            openapi_extra={
-                "parameters": [_query("samples")],
-                "requestBody": {"required": True, "content": {"application/json": {"schema": _ROW}}},
-            },
+            openapi_extra=json_body(_ROW) | {"parameters": [_query("samples")]},
         )
         publish(app, [RolloutsRequest, *_LINES, TrainingSample, ResponsesBody])
 
@@ -99,6 +96,7 @@ class TrainerRoutes:
         return Response(content, media_type=media_type, headers=headers)
 
     def _image(self, sha256: str) -> tuple[bytes, str]:
+        parse_reference(make_reference(sha256))  # ValueError for what is no hash
         for folders in (self._requests.folders, self._rows.folders):
             content = folders.image(sha256)
             if content is not None:

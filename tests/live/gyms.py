@@ -22,8 +22,8 @@ from PIL import Image
 
 from gym_core.capture.images import make_data_url
 from gym_core.cli.selection import Selection
+from gym_core.client import GymClient
 from gym_core.errors import SandboxUnavailable
-from gym_core.launch.head_client import HeadClient
 from gym_core.launch.runner import RunningGym, running_gym
 from gym_core.launch.warmup import start_warmup
 from gym_core.sandbox import toolkit
@@ -112,10 +112,10 @@ class LiveGym:
     policy: ScriptedEndpoint
     judge: ScriptedEndpoint
     folder: Path
-    head: HeadClient = field(init=False)
+    head: GymClient = field(init=False)
 
     def __post_init__(self) -> None:
-        self.head = HeadClient(self.running.client)
+        self.head = GymClient.over(self.running.client)
 
     async def play(self, environment: str = ONE_CALL, **changes: object) -> JsonObject:
         """The flat row of one episode. Afterwards no sandbox of it is left."""
@@ -136,7 +136,7 @@ class LiveGym:
         return await self.head.start_run(RunOptions.model_validate(values))
 
     async def result_of(self, run_id: str) -> RunResult:
-        *_, last = [event async for event in self.head.events(run_id)]
+        *_, last = [event async for event in self.head.watch(run_id)]
         assert isinstance(last, RunResult)
         assert self.boxes() == []
         return last
@@ -160,7 +160,7 @@ class LiveGym:
         return _json_lines(self.output.with_name("x_failures.jsonl"))
 
     async def server(self, name: str) -> JsonObject:
-        return next(found for found in await self.head.server_instances() if found["name"] == name)
+        return next(found for found in await self.head.servers() if found["name"] == name)
 
     def boxes(self) -> list[str]:
         """Names of the sandboxes that are alive, or were not cleaned up."""

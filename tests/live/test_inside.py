@@ -144,7 +144,7 @@ class Spy:
 
 
 async def look_around(gym: LiveGym, spy: Spy, *, old_key: str = "y" * 43) -> JsonObject:
-    servers = {found["name"]: found["url"] for found in await gym.head.server_instances()}
+    servers = {found["name"]: found["url"] for found in await gym.head.servers()}
     policy = urlsplit(servers.pop(POLICY))
     others = {**servers, "head": gym.running.head_url, "policy's endpoint": gym.policy.url}
     config = {

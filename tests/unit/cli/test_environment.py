@@ -21,7 +21,7 @@ class NoRuns:
     async def start_run(self, options: RunOptions) -> str:
         raise AssertionError("no run is started here")
 
-    async def events(self, run_id: str) -> AsyncIterator[RunProgress | RunResult]:
+    async def watch(self, run_id: str) -> AsyncIterator[RunProgress | RunResult]:
         raise AssertionError("no run is started here")
         yield
 

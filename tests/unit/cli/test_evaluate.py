@@ -47,7 +47,7 @@ class FakeRuns:
         self.started.append(options)
         return "run-1"
 
-    async def events(self, run_id: str) -> AsyncIterator[RunProgress | RunResult]:
+    async def watch(self, run_id: str) -> AsyncIterator[RunProgress | RunResult]:
         state = RunState.DONE
         for done in range(4):
             yield RunProgress(run_id=run_id, state=RunState.RUNNING, total=3, done=done)
