@@ -272,8 +272,9 @@ class ConversationIndex:
         self._root = _Node()
         self._walked = _Walk((), [])
 
-    def add(self, call_id: str, messages: Sequence[bytes], answer: CallAnswer, tools: bytes = b"[]") -> None:
+    def add(self, call_id: str, messages: Sequence[bytes], answer: CallAnswer | Turn, tools: bytes = b"[]") -> None:
         """Note a call that was answered. `messages` as they are kept: JSON of each, images as references."""
+        answered = answer if isinstance(answer, Turn) else answer_turn(answer)
         n_system = self._turns.split_system(messages)
         system, tools = self._system_key(messages, n_system), tools or b"[]"
         nodes = self._walk(messages, n_system)
@@ -282,7 +283,7 @@ class ConversationIndex:
             node = _child(node, self._turns.read(raw).key)
             nodes.append(node)
         node.asked_here[system, tools] = call_id
-        said = _child(node, answer_turn(answer).key)
+        said = _child(node, answered.key)
         said.ended_here.append(_Answered(call_id, system, tools))
         for passed in (*nodes, said):
             passed.latest = call_id

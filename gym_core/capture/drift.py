@@ -68,15 +68,20 @@ def _drops_reasoning(found: Break, decode: Decode | None) -> bool:
 
 def _goes_on_later(found: Break) -> bool:
     """Whether, give or take a few tokens of an empty reasoning block, the prompt goes on with a later part."""
-    old = found.seen[found.position : found.end].tolist()
-    new = found.prompt[found.position : found.position + 3 * _RESYNC].tolist()
-    for skipped in range(min(2 * _RESYNC, len(new))):
-        needle = new[skipped : skipped + _RESYNC]
-        for at in range(skipped + _RESYNC, len(old)):
-            rest = old[at : at + _RESYNC]
-            if rest == needle[: len(rest)] and len(rest) > 1:
-                return True
-    return False
+    old = found.seen[found.position : found.end]
+    new = found.prompt[found.position : found.position + 3 * _RESYNC]
+    starts = range(min(2 * _RESYNC, len(new)))
+    return any(_stands_in(new[at : at + _RESYNC], old[at + _RESYNC :]) for at in starts)
+
+
+def _stands_in(needle: Ids, ids: Ids) -> bool:
+    """Whether `ids` hold the needle, or end in two tokens or more of its beginning."""
+    if len(needle) < 2 or len(ids) < 2:
+        return False
+    begins = ids == needle[0]
+    for at in range(1, min(len(needle), len(ids))):
+        begins[:-at] &= ids[at:] == needle[at]
+    return bool(begins[:-1].any())
 
 
 def _is_same_text(found: Break, decode: Decode) -> bool:

@@ -11,7 +11,7 @@ longest beginning with it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gym_core.capture.conversation import Candidate, ConversationIndex, Place, Turn, TurnMemory, answer_turn
 from gym_core.capture.drift import Break, Decode, reason_of
@@ -78,6 +78,8 @@ class _Parent:
     call: LinkedCall
     anchor: LinkedCall | None
     """It, or its nearest forebear with tokens."""
+    agreement: int | None = None
+    """Tokens that the prompt and the anchor's share from the start; None for one that was not compared."""
     is_edited: bool = False
     unaltered: LinkedCall | None = None
     """Of an edited history: the call whose conversation stands in it as it was."""
@@ -125,7 +127,7 @@ class Lineage:
     def _note(self, call: LinkedCall) -> None:
         self.calls.append(call)
         self._by_id[call.id] = call
-        self._index.add(call.id, call.messages, call.answer, call.head[1])
+        self._index.add(call.id, call.messages, call.answer_turn, call.head[1])
         if call.answer_turn.calls_tools:
             self._by_tool_turn[call.answer_turn.key] = call
 
@@ -168,13 +170,19 @@ class Lineage:
         for parent in sorted(found, key=lambda parent: -_length(parent.anchor)):
             stretch = parent.anchor and parent.anchor.stretch
             if stretch and stretch.may_begin(prompt) and stretch.agreement(prompt) == stretch.n_full:
-                return parent
-        return max(found[:_MOST_COMPARED], key=lambda parent: _agreement(parent.anchor, prompt))
+                return replace(parent, agreement=stretch.n_full)
+        if len(found) == 1:
+            return found[0]
+        compared = [replace(parent, agreement=_agreement(parent.anchor, prompt)) for parent in found[:_MOST_COMPARED]]
+        return max(compared, key=lambda parent: parent.agreement or 0)
 
     def _link_tokens(self, call: LinkedCall, parent: _Parent, anchor: LinkedCall, prompt: Ids) -> None:
         stretch = anchor.stretch
         assert stretch is not None
-        position = stretch.agreement(prompt)
+        position = stretch.agreement(prompt) if parent.agreement is None else parent.agreement
+        if position == stretch.n_full and not parent.is_edited:
+            call.token_parent = anchor
+            return
         # Equal tokens may stand for other pictures: of an edited history only what was said in both is shared.
         n_same = self._common_turns(call, anchor) if parent.is_edited else call.n_turns
         shared = [c for c in anchor.token_path() if _length(c) <= position and c.n_turns < n_same]

@@ -23,9 +23,12 @@ from gym_core.capture.recorder import CallTokens, CapturedCall
 from gym_core.capture.tape import Ids, Logprobs
 from gym_core.types.model_call import CallOutcome, CaptureGap, ModelCall
 from gym_core.types.sample import BranchLabel, Drift, DriftReason, SequenceSummary
+from gym_core.types.wire import JsonObject
 
 UNREADABLE = "unreadable"
 NO_ANSWER = "no_answer"
+_NO_FACTS: JsonObject = {"messages": (), "tools": (), "sampling": {}, "images": (), "images_added": (), "notes": ()}
+"""Said so that pydantic copies no defaults, which takes longer than all the rest."""
 _NOT_ANSWERED = frozenset(str(outcome) for outcome in CallOutcome)
 
 
@@ -134,7 +137,7 @@ def join(
 
 def _add(lineage: Lineage, captured: CapturedCall) -> UntrainedCall | None:
     try:
-        facts = ModelCall.model_validate(captured.facts)
+        facts = ModelCall.model_validate(_NO_FACTS | captured.facts)
     except ValidationError:
         return UntrainedCall(str(captured.facts.get("call_id", ""))[:128], UNREADABLE)
     if facts.outcome is not CallOutcome.ANSWERED:
