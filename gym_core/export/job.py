@@ -101,7 +101,10 @@ def _refuse_nothing(tally: Tally, options: ExportOptions) -> None:
     if not tally.rollouts:
         raise ConfigError(f"export: {', '.join(map(str, options.runs))}: no finished rollouts")
     raise ConfigError(
-        [f"export: {count} rollouts: {_WHAT_TO_DO[NoSamples(why)]}" for why, count in tally.without_samples.items()]
+        [
+            f"export: {count} rollout{'' if count == 1 else 's'}: {_WHAT_TO_DO[NoSamples(why)]}"
+            for why, count in tally.without_samples.items()
+        ]
     )
 
 

@@ -10,21 +10,22 @@ NVIDIA-NeMo/Gym, nemo_gym/rollout_collection.py (`run_examples`), stored copies 
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Generator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
+from gym_core.client import GymClient, RolloutsEnded
 from gym_core.errors import FAILURE_POLICY, EpisodeError, FailureKind
 from gym_core.export.formats.nemo_rl import NoSequence, nemo_rl_result
-from gym_core.http.client import HttpPool
 from gym_core.types.session import Sampling
-from gym_core.types.trainer import MAX_ROWS, TRAINER_LINE, EndLine, ErrorLine, RolloutLine, RolloutsRequest
+from gym_core.types.trainer import MAX_ROWS, RolloutLine, RolloutsRequest
 from gym_core.types.wire import JsonObject
 
 Pair = tuple[JsonObject, JsonObject]
 """(row, result)"""
 
-STREAM_TIMEOUT_S = 7 * 24 * 3600.0
-"""Of all rollouts of one call. NeMo RL has time limits of its own."""
 _ROUTING = ("agent_ref", "task_source")
 """Of NeMo RL, and no part of the task; so is all that begins with an underscore."""
 
@@ -44,11 +45,19 @@ class NemoRolloutError(RuntimeError):
         self.status = status
 
 
+@dataclass(frozen=True)
+class _Batch:
+    """What one request plays: prompts with equally many examples each."""
+
+    environment: str
+    prompts: Sequence[Sequence[JsonObject]]
+
+
 class NemoRolloutCollector:
     """Plays NeMo RL's examples through POST /v1/rollouts of a head server.
 
-    One request an environment and call; results come in order of completion. What a caller no longer awaits is
-    cancelled when the iterator is closed.
+    One request an environment and call; NeMo RL's copies of a prompt are its repeats. Results come in order of
+    completion. What a caller no longer awaits is cancelled when the iterator is closed.
     """
 
     def __init__(
@@ -67,19 +76,22 @@ class NemoRolloutCollector:
 
     def run_examples(
         self, examples: Sequence[JsonObject], head_server_config: HeadAddress
-    ) -> Iterator[Coroutine[None, None, Pair]]:
+    ) -> Generator[Coroutine[None, None, Pair], None, None]:
         """As many awaitables as examples. Call it inside a running event loop.
 
         Awaiting one raises NemoRolloutError when its rollout has no tokens, or when the stream ended without it.
         Raises ValueError for a row that names no environment.
         """
-        by_environment: dict[str, list[JsonObject]] = {}
+        prompts: dict[tuple[str, bytes], list[JsonObject]] = {}
         for row in examples:
-            by_environment.setdefault(self._route(row), []).append(row)
+            prompts.setdefault((self._route(row), msgspec.json.encode(_task_row(row), order="sorted")), []).append(row)
+        batches: dict[tuple[str, int], list[list[JsonObject]]] = {}
+        for (name, _), repeats in prompts.items():
+            batches.setdefault((name, len(repeats)), []).append(repeats)
         requests = [
-            (name, rows[start : start + MAX_ROWS])
-            for name, rows in by_environment.items()
-            for start in range(0, len(rows), MAX_ROWS)
+            _Batch(name, same[start : start + MAX_ROWS])
+            for (name, _), same in batches.items()
+            for start in range(0, len(same), MAX_ROWS)
         ]
         return self._results(requests, len(examples), f"http://{head_server_config.host}:{head_server_config.port}")
 
@@ -91,12 +103,11 @@ class NemoRolloutCollector:
         return str(name)
 
     def _results(
-        self, requests: Sequence[tuple[str, list[JsonObject]]], count: int, url: str
-    ) -> Iterator[Coroutine[None, None, Pair]]:
+        self, batches: "Sequence[_Batch]", count: int, url: str
+    ) -> Generator[Coroutine[None, None, Pair], None, None]:
         outcomes: asyncio.Queue[Pair | Exception] = asyncio.Queue()
-        tasks = [
-            asyncio.get_running_loop().create_task(self._play(name, rows, url, outcomes)) for name, rows in requests
-        ]
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(self._play(batch, url, outcomes)) for batch in batches]
         try:
             for _ in range(count):
                 yield _next_of(outcomes)
@@ -104,34 +115,29 @@ class NemoRolloutCollector:
             for task in tasks:
                 task.cancel()
 
-    async def _play(
-        self, environment: str, rows: list[JsonObject], url: str, outcomes: "asyncio.Queue[Pair | Exception]"
-    ) -> None:
+    async def _play(self, batch: "_Batch", url: str, outcomes: "asyncio.Queue[Pair | Exception]") -> None:
         """Puts one outcome a row, whatever happens."""
-        waiting = dict(enumerate(rows))
+        waiting = {(index, n): row for index, same in enumerate(batch.prompts) for n, row in enumerate(same)}
         error: Exception = NemoRolloutError(f"{url}: the stream ended without this rollout", status=502)
         request = RolloutsRequest(
-            environment=environment,
-            rows=[_task_row(row) for row in rows],
+            environment=batch.environment,
+            rows=[_task_row(same[0]) for same in batch.prompts],
+            num_repeats=len(batch.prompts[0]),
             sampling=self._sampling,
             num_samples_in_parallel=self._parallel,
             images="inline",
         )
         try:
-            async with HttpPool() as pool:
-                head = pool.service(url, self._token)
-                body = request.to_json(exclude_none=True)
-                async for raw in head.stream("POST", "/v1/rollouts", body=body, timeout_s=STREAM_TIMEOUT_S):
-                    line = TRAINER_LINE.validate_json(raw)
+            async with GymClient(url, self._token) as gym:
+                async for line in gym.rollouts(request):
                     if isinstance(line, RolloutLine):
-                        outcomes.put_nowait(await asyncio.to_thread(_outcome, waiting.pop(line.task_index), line))
-                    elif isinstance(line, ErrorLine):
-                        error = NemoRolloutError(f"{url}: {line.kind}: {line.message}", status=_status_of(line.kind))
-                    elif isinstance(line, EndLine):
-                        break
+                        row = waiting.pop((line.task_index, line.repeat))
+                        outcomes.put_nowait(await asyncio.to_thread(_outcome, row, line))
+        except RolloutsEnded as ended:
+            error = NemoRolloutError(f"{url}: {ended}", status=_status_of(ended.line.kind))
         except EpisodeError as failure:
             error = NemoRolloutError(str(failure), status=FAILURE_POLICY[failure.kind].http_status)
-        except ValueError as failure:  # the head refused the request, or sent a line that is none
+        except ValueError as failure:  # the gym refused the request, or sent a line that is none
             error = NemoRolloutError(str(failure), status=422)
         except Exception as failure:  # noqa: BLE001 - whatever it is, each row's awaitable must end
             error = failure

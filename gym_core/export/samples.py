@@ -24,6 +24,8 @@ Branches = Literal["main", "all"]
 TRUNCATED = "length"
 """Finish reason of an answer that a token limit cut."""
 _TEMPLATE_LEAK = "template_leak"
+_PLUMBING = frozenset({"stream", "stream_options", "logprobs", "top_logprobs", "return_token_ids", "include_reasoning"})
+"""Sent with a call, and nothing that its tokens depend on."""
 _DELIVERED = frozenset({BranchLabel.MAIN, BranchLabel.COMPACTION})
 _HOLES = frozenset({CallOutcome.LOST.value, UNREADABLE, NO_ANSWER})
 """Calls of which nobody can say where they belong."""
@@ -148,7 +150,7 @@ class _Making:
             mask_reason=mask_reason,
             is_truncated=bool(trained) and _finish_reason(trained[-1]) == TRUNCATED,
             logprobs_mode=self.endpoint.logprobs_mode if self.endpoint else "unknown",
-            sampling=last.sampling,
+            sampling={name: value for name, value in last.sampling.items() if name not in _PLUMBING},
         )
 
     def _mask_reason(self, branch: Branch, piece: Piece, pictures: PlacedPictures) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gym_core.types.sample import SampledSpan, SampleImage, TrainingSample
+from gym_core.types.sample import BranchLabel, SampledSpan, SampleImage, TrainingSample
 
 
 def trained_spans(sample: TrainingSample) -> list[SampledSpan]:
@@ -74,6 +74,12 @@ def trained_only(value: float, sample: TrainingSample) -> list[float]:
 
 
 def fullest(samples: Sequence[TrainingSample]) -> TrainingSample | None:
-    """The one to train where a format takes one sequence a rollout: not masked if there is one, most trained tokens,
-    the latest of equals. None for no samples."""
-    return max(samples, key=lambda s: (not s.mask, sum(s.loss_mask), s.branch, s.piece), default=None)
+    """The one to train where a format takes one sequence a rollout. None for no samples.
+
+    Of the main branch if there is one, not masked if there is one, with the most trained tokens, the latest of equals.
+    """
+    return max(samples, key=_fullness, default=None)
+
+
+def _fullness(sample: TrainingSample) -> tuple[bool, bool, int, int]:
+    return sample.branch_label is BranchLabel.MAIN, not sample.mask, sum(sample.loss_mask), sample.piece

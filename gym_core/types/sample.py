@@ -180,7 +180,7 @@ class TrainingSample(BulkyWire):
     logprobs_mode: Literal["raw", "processed", "unknown"] = "unknown"
     """"raw": of the model's own distribution; "processed": after temperature, top_k and top_p."""
     sampling: JsonObject = {}
-    """Of the last call, as sent."""
+    """Of the last call, as sent, without what only shapes the reply."""
 
     @model_validator(mode="after")
     def _is_aligned(self) -> Self:

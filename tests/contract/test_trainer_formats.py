@@ -340,6 +340,13 @@ def test_nemo_rl_gets_one_piece_and_is_told_what_was_left_out() -> None:
     assert (drift["taken"], drift["left_out"], drift["left_out_tokens"]) == ("s.0.1", ["s.0.0", "s.0.2"], 101)
 
 
+def test_nemo_rl_gets_the_main_branch_however_long_another_one_is() -> None:
+    main = make_sample([FakeTurn(sampled=2)], sample_id="s.0.0")
+    subagent = make_sample([FakeTurn(sampled=9)], sample_id="s.1.0", branch=1, branch_label="subagent")
+    for order in ([main, subagent], [subagent, main]):
+        assert nemo_rl_result(flat_from_record(record_with([])), order, url_of)["_gym_drift"]["taken"] == "s.0.0"
+
+
 @pytest.mark.parametrize("reason", ["sampled_image_placeholder", "image_placeholders_mismatch", "image_missing"])
 def test_nemo_rl_is_not_given_tokens_that_its_forward_pass_cannot_take(reason: str) -> None:
     sample = make_sample([FakeTurn(images=[2])], mask=True, mask_reason=reason)

@@ -12,8 +12,8 @@ Source: NVIDIA-NeMo/RL, nemo_rl/environments/nemo_gym.py (`_postprocess_nemo_gym
   is a list. So what tools returned is text here, and their pictures are in a user message behind it;
 - `reward_components`, where there are any, sum to `reward`; a sample is masked by `instance_config.mask_sample`.
 
-One rollout is one sequence there: of several pieces the one with the most trained tokens is taken, and `_gym_drift`
-says what was left out.
+One rollout is one sequence there: of the main branch's pieces the one with the most trained tokens is taken, and
+`_gym_drift` says what was left out.
 """
 
 import math

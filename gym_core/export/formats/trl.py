@@ -28,7 +28,7 @@ class TrlRollout(TypedDict):
     env_mask: list[int]
     """int[C]: 1 on tokens of the policy, 0 on those of tools."""
     gym_reward: float | None
-    """None for a masked rollout: TRL leaves a completion out of a group when a reward function returns None."""
+    """For a reward function to return. None for a masked sample, which TRL would count as 0: leave such ones out."""
     gym_mask_reason: str | None
     gym_sample_id: str
     gym_images: list[JsonObject]

@@ -48,8 +48,9 @@ class FakeHead:
 
     async def _lines(self, asked: RolloutsRequest) -> AsyncIterator[bytes]:
         for index in reversed(range(len(asked.rows or []))):
-            samples = [] if index in self.broken else [sample_of(index)]
-            yield line_of(index, samples).to_json() + b"\n"
+            for repeat in range(asked.num_repeats):
+                samples = [] if index in self.broken else [sample_of(index)]
+                yield line_of(index, samples, repeat=repeat).to_json() + b"\n"
         if self.ending is not None:
             yield (
                 self.ending.to_json() if isinstance(self.ending, BulkyWire) else self.ending.model_dump_json().encode()
@@ -70,13 +71,13 @@ def sample_of(index: int) -> TrainingSample:
     return sample.model_copy(update={"images": [sample.images[0].model_copy(update={"data_url": PICTURE})]})
 
 
-def line_of(index: int, samples: list[TrainingSample]) -> RolloutLine:
-    key = RolloutKey(task_hash="a" * 64, repeat=0)
+def line_of(index: int, samples: list[TrainingSample], *, repeat: int) -> RolloutLine:
+    key = RolloutKey(task_hash=f"{index:064}", repeat=repeat)
     request = RunRequest(key=key, task_index=index, task=make_task(index), environment="puzzles", rollout_id="r")
     return RolloutLine(
         task_index=index,
-        repeat=0,
-        advantage_group="a" * 64,
+        repeat=repeat,
+        advantage_group=key.task_hash,
         end_reason="completed",
         reward=1.0,
         row=flat_from_record(make_record(request)),
@@ -134,6 +135,14 @@ async def test_rows_of_two_environments_are_two_requests() -> None:
     assert sorted(pair[0]["_rowidx"] for pair in results if not isinstance(pair, Exception)) == [40, 41, 42]
 
 
+async def test_copies_of_a_prompt_are_its_repeats_and_come_back_as_examples_of_their_own() -> None:
+    head = FakeHead()
+    copies = [example(0) | {"_rowidx": number} for number in range(3)]
+    results = await collect(head, [*copies, example(1)])
+    assert sorted((asked.num_repeats, len(asked.rows or [])) for asked in head.asked) == [(1, 1), (3, 1)]
+    assert sorted(pair[0]["_rowidx"] for pair in results if not isinstance(pair, Exception)) == [0, 1, 2, 41]
+
+
 async def test_a_row_without_an_agent_gets_the_default_environment() -> None:
     rows = [example(0, None)]
     await collect(FakeHead(), rows, environment="puzzles")
@@ -157,7 +166,7 @@ async def test_a_rollout_without_tokens_is_an_error_that_is_played_again() -> No
 @pytest.mark.parametrize(
     ("ending", "status"),
     [
-        (None, 502),
+        (END, 502),
         (ErrorLine(kind="breakdown", message="everything is masked"), 503),
         (ErrorLine(kind=FailureKind.INVALID_TASK, message="no"), 422),
     ],
@@ -186,6 +195,6 @@ async def test_what_is_no_longer_awaited_is_cancelled() -> None:
         tasks = collector.run_examples([example(0), example(1)], Address(str(address.hostname), address.port or 0))
         await next(tasks)
         started = asyncio.all_tasks() - before
-        tasks.close()  # type: ignore[attr-defined]  # a generator, which is what NeMo RL drops
+        tasks.close()
         await asyncio.gather(*started, return_exceptions=True)
         assert all(task.done() for task in started)
