@@ -12,7 +12,7 @@ With a decoder the texts decide. Without one only what tokens can prove is claim
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gym_core.capture.tape import Ids
+from gym_core.capture.token_table import Ids
 from gym_core.types.model_call import CallAnswer
 from gym_core.types.sample import DriftReason
 

@@ -13,10 +13,12 @@ longest beginning with it.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from gym_core.capture.conversation import Candidate, ConversationIndex, Place, Turn, TurnMemory, answer_turn
+from gym_core.capture.conversation import Candidate, ConversationIndex, Place, TurnMemory
 from gym_core.capture.drift import Break, Decode, reason_of
 from gym_core.capture.recorder import CallTokens, CapturedCall
-from gym_core.capture.tape import Ids, Stretch
+from gym_core.capture.tape import Stretch
+from gym_core.capture.token_table import Ids
+from gym_core.capture.turns import Turn, answer_turn
 from gym_core.types.model_call import CallAnswer, ModelCall
 from gym_core.types.sample import Drift, DriftReason
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from gym_core.capture.tape import Ids
+from gym_core.capture.token_table import Ids
 from gym_core.types.model_call import ImageTokens
 
 MAX_PIXELS = 128_000_000

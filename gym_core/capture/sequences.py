@@ -19,8 +19,9 @@ from gym_core.capture.conversation import TurnMemory
 from gym_core.capture.drift import Decode
 from gym_core.capture.labels import LabelledPath, labelled_paths
 from gym_core.capture.lineage import Lineage, LinkedCall
+from gym_core.capture.payload import Logprobs
 from gym_core.capture.recorder import CallTokens, CapturedCall
-from gym_core.capture.tape import Ids, Logprobs
+from gym_core.capture.token_table import Ids
 from gym_core.types.model_call import CallOutcome, CaptureGap, ModelCall
 from gym_core.types.sample import BranchLabel, Drift, DriftReason, SequenceSummary
 from gym_core.types.wire import JsonObject

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Ids = npt.NDArray[np.int32]
-Logprobs = npt.NDArray[np.float32]
+from gym_core.capture.payload import Logprobs
+from gym_core.capture.token_table import Ids
 
 _BLOCK = 1 << 16
 """Tokens compared at a time: their differences stay in the processor's cache."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from gym_core.capture.recorder import CallRecord, CallRecorder, CallTokens, read_captured
 from gym_core.capture.sequences import SessionSequences, join
-from gym_core.capture.tape import Ids
+from gym_core.capture.token_table import Ids
 from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
 from tests.bench.measured import table

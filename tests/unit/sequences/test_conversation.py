@@ -6,7 +6,8 @@ import json
 import msgspec
 import pytest
 
-from gym_core.capture.conversation import ConversationIndex, TurnMemory, answer_turn, read_turn
+from gym_core.capture.conversation import ConversationIndex, TurnMemory
+from gym_core.capture.turns import answer_turn, read_turn
 from gym_core.types.model_call import CallAnswer, CalledTool
 from gym_core.types.wire import JsonObject
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from gym_core.capture.placeholders import ImagePlace, ImageProblem, Picture, find_grid, place_images, read_size
-from gym_core.capture.tape import Ids
+from gym_core.capture.token_table import Ids
 from gym_core.types.model_call import ImageTokens
 
 PAD, START, END = 9, 7, 8
