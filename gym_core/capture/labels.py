@@ -1,8 +1,9 @@
 """The branches of a session, and what each one is to its rollout.
 
-The main branch ends in the call that gave the final answer: the last whose text equals it; else the last answered call
-without tool calls; else the last call of the longest conversation. A call that looks like a title (no tools, one user
-turn, no earlier answer) is taken only when no other fits. When one request was answered more than once, none of the
+The main branch ends in the call that gave the final answer: the last whose text equals it. Where none does, only the
+first conversation counts, and those that start anew with its system prompt and tools: the last call without tool calls,
+else the last call of the longest of them. A call that looks like a title (no tools, one user turn, nothing after it) is
+taken only when no other fits. When one request was answered more than once, none of the
 answers was gone on with and the final answer's text does not decide, nobody can tell which one the harness used: all of
 them are retries with `mask_reason` "ambiguous_retry", and none is the main branch.
 
@@ -13,7 +14,8 @@ Every other branch gets the first label that fits:
   of its first messages); or it has the main branch's system prompt and tools and ended before that later conversation,
   which is the main one, began.
 - TITLE: one call, no tools, one user turn, no earlier answer, and another system prompt or tools than the main branch.
-- SUBAGENT: another system prompt or other tools, begun and ended while the main branch was open.
+- SUBAGENT: another system prompt or other tools, while the main branch was open: begun after it, and ended before its
+  last call or waited for by that call's tools.
 - SIDE: anything else.
 """
 
@@ -83,15 +85,25 @@ def _final_call(lineage: Lineage, final_answer: str | None) -> LinkedCall | None
         return None
     final = (final_answer or "").strip()
     told = [call for call in lineage.calls if final and call.answer.content.strip() == final]
-    plain = [call for call in lineage.calls if not call.answer.tool_calls]
-    longest = max(lineage.calls, key=lambda call: (len(call.messages), call.order))
-    found = told or plain or [longest]
+    own = _of_first_conversation(lineage)
+    plain = [call for call in own if not call.answer.tool_calls]
+    found = told or plain or [max(own, key=lambda call: (len(call.messages), call.order))]
     chosen = ([call for call in found if not _looks_like_title(call, lineage.turns)] or found)[-1]
     rivals = [call for call in chosen.twins if call in told] if told else chosen.twins
     continued = [call for call in rivals if call.children]
     if continued:
         return continued[-1]
     return chosen if len(rivals) == 1 else None
+
+
+def _of_first_conversation(lineage: Lineage) -> list[LinkedCall]:
+    """Calls that belong to the first conversation, or have its system prompt and tools as one that starts anew has."""
+    first = next((call for call in lineage.calls if not _looks_like_title(call, lineage.turns)), lineage.calls[0])
+    roots: list[LinkedCall] = []
+    for call in lineage.calls:
+        roots.append(roots[call.parent.order] if call.parent else call)
+    root = roots[first.order]
+    return [call for call in lineage.calls if call.head == first.head or roots[call.order] is root]
 
 
 def _looks_like_title(call: LinkedCall, turns: TurnMemory) -> bool:
@@ -140,8 +152,9 @@ def _label(path: Sequence[LinkedCall], story: _Story, turns: TurnMemory) -> Bran
     if len(path) == 1 and differs and _looks_like_title(last, turns):
         return BranchLabel.TITLE
     own = [call for call in path if call.order not in story.main_orders]
-    if main and differs and own and main[0].order < own[0].order and last.order < main[-1].order:
-        return BranchLabel.SUBAGENT
+    if main and differs and own and main[0].order < own[0].order:
+        was_open = last.order < main[-1].order or main[-1].answer.tool_calls
+        return BranchLabel.SUBAGENT if was_open else BranchLabel.SIDE
     return BranchLabel.SIDE
 
 

@@ -150,6 +150,17 @@ def test_side_calls_are_told_from_the_main_conversation() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("final", [None, "", "nobody said this"])
+def test_a_conversation_that_was_cut_before_its_answer_is_still_the_main_one(final: str | None) -> None:
+    recorded = Recorded()
+    recorded.ask([system("name it"), user("what is it")], Said("a title"))
+    chain(recorded, START, 2)
+    recorded.ask([system("you help"), user("look closer")], Said("a helper's word"), tools=TOOLS)
+    assert labels(join(recorded.calls, final_answer=final)) == [
+        ("main", "c1", "c2"), ("title", "c0"), ("subagent", "c3"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("told_as", ["assistant", "user"])
 def test_a_conversation_that_starts_anew_from_a_summary(told_as: str) -> None:
     recorded = Recorded()
