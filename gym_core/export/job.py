@@ -65,7 +65,7 @@ def export_runs(options: ExportOptions) -> ExportReport:
             write_json(options.report, report.model_dump(mode="json"))
             writer.publish()
     except OSError as error:
-        raise ConfigError(f"export: {options.output} cannot be written: {error}") from error
+        raise ConfigError(f"export to {options.output}: {error}") from error
     return report
 
 
