@@ -50,8 +50,13 @@ class Policy:
         self.reload()
 
     def reload(self) -> None:
-        """Take the weights that are on disk now, and forget all that was computed with others."""
+        """Take the weights that are on disk now, and forget all that was computed with others.
+
+        They are copied: as loaded they are the file itself, mapped, and would change under us when somebody writes it.
+        """
         self._model = AutoModelForImageTextToText.from_pretrained(self._folder, dtype=torch.float32).eval()
+        for weight in self._model.parameters():
+            weight.data = weight.data.clone()
         self._prefixes.clear()
 
     def forget_prefixes(self) -> None:
