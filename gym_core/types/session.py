@@ -152,6 +152,7 @@ class CaptureSummary(Wire):
     input_tokens: int = 0
     output_tokens: int = 0
     model_seconds: float = 0.0
+    """Of the calls that were answered, without their time in our own queue."""
     queued_s: float = 0.0
     """Time in which a call stood in the model server's own queue, pauses of the policy included; once for all calls
     that stood there together."""

@@ -67,6 +67,7 @@ async def test_calls_of_sessions_and_of_others_wait_for_the_resume(proxy: Proxy,
     (call,) = session.calls()
     assert (call.outcome, call.policy_version, call.policy_version_end) == (CallOutcome.ANSWERED, 7, 7)
     assert (call.endpoint, call.timings.queued_s >= 3000, summary.queued_s >= 3000) == (0, True, True)
+    assert summary.model_seconds < 5
     assert (await ask(proxy, "GET", "")).waiting == 0
 
 

@@ -185,7 +185,8 @@ class ChatProxy:
         said = (answer.content + answer.reasoning).encode("utf-8", "surrogatepass")
         if quotes_list_content(said) and not any(quotes_list_content(message.kept) for message in call.messages):
             call.notes.append("template_leak")
-        session.count_answer(answer, seconds=self._clock.monotonic() - call.arrived)
+        seconds = self._clock.monotonic() - call.arrived - call.progress.queued_s
+        session.count_answer(answer, seconds=seconds)
         call.keep(CallOutcome.ANSWERED, now=self._clock.monotonic(), answer=answer)
         return answer
 
