@@ -164,7 +164,7 @@ class _Gathered:
     has_end: bool = True
 
     def add(self, chunk: _Chunk) -> None:
-        if bytes(chunk.error) not in (b"", b"null"):
+        if chunk.error is not _ABSENT and bytes(chunk.error) != b"null":
             complaint = bytes(chunk.error)[:MAX_ERROR_BYTES].decode("utf-8", "replace")
             raise BrokenAnswer(f"error within the stream: {complaint}")
         self.id = self.id or chunk.id
@@ -179,7 +179,8 @@ class _Gathered:
         self.finish_reason = choice.finish_reason or self.finish_reason
         self.ids += choice.token_ids or ()
         if choice.logprobs and choice.logprobs.content:
-            self.logprobs += [math.nan if entry.logprob is None else entry.logprob for entry in choice.logprobs.content]
+            for entry in choice.logprobs.content:
+                self.logprobs.append(math.nan if entry.logprob is None else entry.logprob)
         said = choice.delta or choice.message
         if said is None:
             return
@@ -248,7 +249,7 @@ class _Gathered:
             CaptureGap.NO_USAGE: self.usage is None,
             CaptureGap.IDS_NOT_LOGPROBS: n_ids != len(self.logprobs),
             CaptureGap.IDS_NOT_USAGE: self.usage is not None and n_ids != self.usage.completion_tokens,
-            CaptureGap.BAD_LOGPROB: not all(CUT_LOGPROB < logprob <= MAX_LOGPROB for logprob in self.logprobs),
+            CaptureGap.BAD_LOGPROB: not _are_logprobs(self.logprobs),
         }
         return tuple(gap for gap, is_there in found.items() if is_there)
 
@@ -292,6 +293,11 @@ def read_partial(raw: bytes, *, has_end: bool) -> PartialAnswer | None:
         for chunk in _chunks(raw, gathered):
             gathered.add(chunk)
     return gathered.leave()
+
+
+def _are_logprobs(values: list[float]) -> bool:
+    # The sum tells of any NaN, which min and max may pass over.
+    return not values or (math.isfinite(sum(values)) and min(values) > CUT_LOGPROB and max(values) <= MAX_LOGPROB)
 
 
 def _chunks(raw: bytes, gathered: _Gathered) -> Iterator[_Chunk]:

@@ -132,7 +132,8 @@ class ModelServer(Server[ModelConfigT]):
 
     def add_routes(self, app: "FastAPI") -> None:
         # A bare ASGI app as the endpoint: neither FastAPI nor a request object touches the bodies of this path.
-        app.router.routes.append(Route(CHAT_PATH, self._proxy, methods=["POST"]))
+        # First, because routes are tried one after the other.
+        app.router.routes.insert(0, Route(CHAT_PATH, self._proxy, methods=["POST"]))
         app.add_api_route("/v1/responses", self._responses_route, methods=["POST"], response_model=None)
         app.add_api_route("/v1/models", self._models_route, methods=["GET"], response_model=None)
         add_route(
