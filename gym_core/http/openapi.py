@@ -1,5 +1,6 @@
 """Entries of `/openapi.json` for routes that read and write their own bytes; every class is there once, by name."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from gym_core.types.wire import JsonObject, Wire
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+_IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
 _REF = "#/components/schemas/{model}"
 
 
@@ -46,6 +48,16 @@ def publish(app: "FastAPI", classes: Sequence[type[Wire]]) -> None:
             kinds = dict.fromkeys(app.state.published)
             _, schemas = models_json_schema([(kind, "validation") for kind in kinds], ref_template=_REF)
             found.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
+            _name_path_parameters(found)
         return found
 
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI's guide has it
+
+
+def _name_path_parameters(found: JsonObject) -> None:
+    """Our endpoints take a request, so FastAPI sees no parameters; a description without them is not valid."""
+    for path, operations in found["paths"].items():
+        for name in _IN_PATH.findall(path):
+            for operation in operations.values():
+                parameter = {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+                operation["parameters"] = [*operation.get("parameters", []), parameter]
