@@ -149,7 +149,7 @@ class RolloutLine(BulkyWire):
     reward_components: dict[str, float] = {}
     """They sum up to `reward`."""
     advantage: float | None = None
-    """Null without groups, for a masked or stale rollout, and in a group of fewer than two measured ones."""
+    """Null without groups, for a masked, stale or dropped rollout, and in a group of fewer than two measured ones."""
     tool_calls: int = 0
     """That the harness carried out."""
     images: int = 0
