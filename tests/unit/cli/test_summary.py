@@ -1,8 +1,9 @@
 from pathlib import Path
 
 from gym_core.cli.summary import summary_lines
-from gym_core.types.metrics import Coverage, Estimate, MetricsReport, Spread
+from gym_core.types.metrics import Coverage, Estimate, MetricsReport, SequenceReport, Spread
 from gym_core.types.run import RunProgress, RunResult, RunState
+from gym_core.types.sample import DriftReason
 
 REPORT = MetricsReport(
     environment="puzzles",
@@ -52,3 +53,27 @@ def test_a_stopped_run_says_how_to_go_on() -> None:
         "1 rollout is still"
     )
     assert lines == ["cancelled after 0 s: as asked", "6 rollouts are still to do: the same command goes on from here"]
+
+
+def tokens_line(sequences: SequenceReport | None) -> list[str]:
+    progress = RunProgress(run_id="r", state=RunState.DONE)
+    report = REPORT.model_copy(update={"sequences": sequences})
+    return [
+        line
+        for line in summary_lines(RunResult(progress=progress, metrics=report))
+        if "sampled token" in line
+    ]  # fmt: skip
+
+
+def test_one_line_says_how_much_of_what_was_sampled_drifted() -> None:
+    drifts = {DriftReason.RETOKENIZED: 1, DriftReason.REASONING_DROPPED: 3}
+    clean = SequenceReport(rollouts=8, drifted_rollouts=0, calls=20, sampled_tokens=900)
+    drifted = clean.model_copy(
+        update={"drifted_rollouts": 2, "drifts": drifts, "drifted_tokens": 70, "incomplete_calls": 1}
+    )
+    assert tokens_line(None) == []
+    assert tokens_line(clean) == ["  tokens       900 sampled tokens captured in 20 calls; no drift"]
+    assert tokens_line(drifted) == [
+        "  tokens       900 sampled tokens captured in 20 calls, 1 call not whole; drift in 25.0% of the rollouts "
+        "(reasoning_dropped 3, retokenized 1; 70 tokens)"
+    ]
