@@ -54,7 +54,7 @@ class Bases:
     def __init__(self) -> None:
         self._by_number: dict[int, Base] = {}
         self._probes: dict[int, Probes] = {}
-        """In the same order."""
+        """Of those that were looked through once."""
         self._n_records = 0
         self._n_ids = 0
 
@@ -69,7 +69,7 @@ class Bases:
         if prompt_ids is None:
             likeness = [_probed(base.messages, messages) for base in self._by_number.values()]
         else:
-            differs = np.stack(list(self._probes.values())) != _probes(prompt_ids)
+            differs = np.stack([self._probes_of(number) for number in self._by_number]) != _probes(prompt_ids)
             likeness = np.where(differs.any(1), differs.argmax(1), len(_PROBED_AT)).tolist()
         numbers = sorted(zip(likeness, self._by_number, strict=True), reverse=True)[:_MAX_CANDIDATES]
         found = [nearest, *(self._shared(number, messages, prompt_ids) for _, number in numbers)]
@@ -98,9 +98,7 @@ class Bases:
                 self._forget(number)
             else:
                 self._by_number[number] = self._by_number.pop(number)  # used last
-                self._probes[number] = self._probes.pop(number)
         self._by_number[self._n_records] = record
-        self._probes[self._n_records] = _probes(record.ids)
         self._n_records += 1
         self._n_ids += len(record.ids)
         while len(self._by_number) > 1 and (len(self._by_number) > MAX_BASES or self._n_ids > MAX_BASE_IDS):
@@ -108,7 +106,12 @@ class Bases:
 
     def _forget(self, number: int) -> None:
         self._n_ids -= len(self._by_number.pop(number).ids)
-        del self._probes[number]
+        self._probes.pop(number, None)
+
+    def _probes_of(self, number: int) -> Probes:
+        if number not in self._probes:
+            self._probes[number] = _probes(self._by_number[number].ids)
+        return self._probes[number]
 
 
 def _probes(ids: Ids) -> Probes:

@@ -5,7 +5,7 @@ Payload: one byte that says whether the record is its writer's first, then one z
     symbols of the ids (one byte each, prompt ids first), then their literals (int32) and rests (`CodedIds`),
     log-probabilities (float32).
 Numbers of several bytes lie apart by byte (all highest bytes first), each kind of byte in a block of its own, because
-they compress in ways of their own. The dictionary of a zstd frame is the heads of the records before it.
+they compress in ways of their own. The dictionary of a zstd frame is its writer's first heads: facts are much alike.
 
 Payloads of earlier versions begin with zstd's own magic: a head, and arrays of plain int32 and float32.
 """
@@ -69,20 +69,24 @@ NO_ARRAYS = Arrays(np.empty(0, np.int32), np.empty(0, np.float32))
 
 
 class _Past:
-    """Heads of the records before, as a dictionary: a call repeats its intent, and facts repeat those before them."""
+    """A writer's first heads, up to that of a call, as a dictionary. It stays: making one costs more than using it."""
 
     def __init__(self) -> None:
-        self._call = self._intent = b""
+        self._text = b""
+        self._is_settled = False
 
+    @property
     def dictionary(self) -> zstandard.ZstdCompressionDict | None:
-        text = self._call + self._intent
+        text = self._text
         return zstandard.ZstdCompressionDict(text, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if text else None
 
-    def add(self, kind: str, head: bytes) -> None:
-        if kind == "intent":
-            self._intent = head[:_MAX_PAST_BYTES]
-        else:
-            self._call = head[:_MAX_PAST_BYTES]
+    def add(self, kind: str, head: bytes) -> bool:
+        """Whether the dictionary is another one now."""
+        if self._is_settled:
+            return False
+        self._text = head[:_MAX_PAST_BYTES] + self._text[:_MAX_PAST_BYTES]
+        self._is_settled = kind != "intent"
+        return True
 
 
 class PayloadWriter:
@@ -91,6 +95,7 @@ class PayloadWriter:
     def __init__(self) -> None:
         self._table = TokenTable()
         self._past = _Past()
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
         self._mark = _FIRST
         self._n_places_before = 0
         self._encoded = "", b""
@@ -101,9 +106,8 @@ class PayloadWriter:
         coded = self._table.encode(arrays.ids) if len(arrays.ids) else NO_IDS
         head.n_literals = len(coded.literals)
         text = msgspec.json.encode(head)
-        past = self._past.dictionary()
         blocks = [_LENGTH.pack(len(text)) + text, *_blocks(coded, arrays.logprobs)]
-        stream = zstandard.ZstdCompressor(level=_LEVEL, dict_data=past).compressobj(size=sum(map(len, blocks)))
+        stream = self._compressor.compressobj(size=sum(map(len, blocks)))
         pieces = [self._mark, stream.compress(blocks[0])]
         for block in blocks[1:]:
             pieces += [stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK), stream.compress(block)]
@@ -113,7 +117,8 @@ class PayloadWriter:
 
     def written(self) -> None:
         """The last payload is on disk: later ones build on it."""
-        self._past.add(*self._encoded)
+        if self._past.add(*self._encoded):
+            self._compressor = zstandard.ZstdCompressor(level=_LEVEL, dict_data=self._past.dictionary)
         self._mark = _LATER
 
     def take_back(self) -> None:
@@ -151,8 +156,12 @@ class PayloadReader:
     """Of one file, in order."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._table = TokenTable()
         self._past = _Past()
+        self._decompressor = zstandard.ZstdDecompressor()
 
     def decode(self, payload: bytes) -> tuple[Head, Arrays, bool]:
         """The record, and whether its writer began with it. Raises ValueError."""
@@ -164,10 +173,11 @@ class PayloadReader:
     def _decode(self, payload: bytes) -> tuple[Head, Arrays, bool]:
         is_first = payload.startswith(_FIRST)
         if is_first:
-            self._table, self._past = TokenTable(), _Past()
-        text, rest = _split(_inflated(payload[1:], self._past.dictionary()))
+            self._begin()
+        text, rest = _split(_inflated(payload[1:], self._decompressor))
         head = msgspec.json.decode(text, type=Head)
-        self._past.add(head.kind, text)
+        if self._past.add(head.kind, text):
+            self._decompressor = zstandard.ZstdDecompressor(dict_data=self._past.dictionary)
         return head, self._arrays(head, rest), is_first
 
     def _arrays(self, head: Head, content: bytes) -> Arrays:
@@ -182,7 +192,7 @@ class PayloadReader:
         return Arrays(self._table.decode(CodedIds(symbols_T, literals, rests)), logprobs)
 
     def _decode_old(self, payload: bytes) -> tuple[Head, Arrays, bool]:
-        text, rest = _split(_inflated(payload, None))
+        text, rest = _split(_inflated(payload, zstandard.ZstdDecompressor()))
         head = msgspec.json.decode(text, type=Head)
         n_ids = max(head.n_prompt_added, 0) + head.n_sampled
         ids = np.frombuffer(rest, "<i4", n_ids) if n_ids else NO_ARRAYS.ids
@@ -190,10 +200,10 @@ class PayloadReader:
         return head, Arrays(ids, logprobs), False
 
 
-def _inflated(frame: bytes, past: zstandard.ZstdCompressionDict | None) -> bytes:
+def _inflated(frame: bytes, decompressor: zstandard.ZstdDecompressor) -> bytes:
     if zstandard.frame_content_size(frame) > _MAX_PAYLOAD_BYTES:
         raise ValueError("a record of more than a gigabyte")
-    return zstandard.ZstdDecompressor(dict_data=past).decompress(frame)
+    return decompressor.decompress(frame)
 
 
 def _split(content: bytes) -> tuple[bytes, bytes]:

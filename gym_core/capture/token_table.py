@@ -35,7 +35,8 @@ class TokenTable:
     """Ids that were seen, and their places from 1 on. Bounded: 0.8 MiB."""
 
     def __init__(self) -> None:
-        self._place_of = np.zeros(0, np.uint16)
+        self._place_of = np.zeros(1, np.uint16)
+        """By id; the last entry stays 0 and stands for all ids beyond."""
         self._id_at = np.zeros(1, np.int32)
         self._n_places = 0
 
@@ -48,19 +49,23 @@ class TokenTable:
         new_at = np.flatnonzero(places_T == 0)
         if len(new_at):
             new = ids_T[new_at]
-            self._add(new)
+            first_at = _first_uses(new)
+            self._add(new[first_at])
             places_T[new_at] = self._places(new)
-            _, first = np.unique(new, return_index=True)
-            places_T[new_at[first]] = 0
+            places_T[new_at[first_at]] = 0
+            new = ids_T[places_T == 0]
+        else:
+            new = ids_T[:0]
         is_long = places_T >= _N_SHORT
-        long = places_T[is_long] - _N_SHORT
+        long = places_T[is_long] - np.uint16(_N_SHORT)
         symbols_T = places_T.astype(np.uint8)
         symbols_T[is_long] = _N_SHORT + (long >> 8)
-        return CodedIds(symbols_T, ids_T[places_T == 0], (long & 255).astype(np.uint8))
+        return CodedIds(symbols_T, new, (long & 255).astype(np.uint8))
 
     def decode(self, coded: CodedIds) -> Ids:
         """Inverse of `encode` on a table with the same past. Raises ValueError for symbols without a place."""
-        self._add(coded.literals)
+        if len(coded.literals):
+            self._add(coded.literals[_first_uses(coded.literals)])
         places_T = coded.symbols_T.astype(np.int64)
         is_long = places_T >= _N_SHORT
         places_T[is_long] = ((places_T[is_long] - _N_SHORT) << 8) + coded.rests + _N_SHORT
@@ -75,22 +80,15 @@ class TokenTable:
         self._place_of[self._id_at[n_places + 1 : self._n_places + 1]] = 0
         self._n_places = n_places
 
-    def _places(self, ids: Ids) -> npt.NDArray[np.int64]:
+    def _places(self, ids: Ids) -> npt.NDArray[np.uint16]:
         """0 for those without one."""
-        in_table = ids.view(np.uint32) < len(self._place_of)
-        if in_table.all():
-            return self._place_of[ids].astype(np.int64)
-        places = np.zeros(len(ids), np.int64)
-        places[in_table] = self._place_of[ids[in_table]]
-        return places
+        return self._place_of.take(ids.view(np.uint32), mode="clip")
 
-    def _add(self, literals: Ids) -> None:
-        """Give them places, in order, while there are places."""
-        fresh = literals[literals.view(np.uint32) < _MAX_TABLE_ID]
-        _, first = np.unique(fresh, return_index=True)
-        added = fresh[np.sort(first)][: MAX_PLACES - self._n_places]
+    def _add(self, ids: Ids) -> None:
+        """Give different ids places, in order, while there are places."""
+        added = ids[ids.view(np.uint32) < _MAX_TABLE_ID][: MAX_PLACES - self._n_places]
         if len(added):
-            self._make_room(int(added.max()) + 1, self._n_places + len(added) + 1)
+            self._make_room(int(added.max()) + 2, self._n_places + len(added) + 1)
             places = np.arange(self._n_places + 1, self._n_places + 1 + len(added))
             self._place_of[added] = places
             self._id_at[places] = added
@@ -103,7 +101,15 @@ class TokenTable:
             self._id_at = _grown(self._id_at, n_places)
 
 
+def _first_uses(ids: Ids) -> list[int]:
+    """Where each different id stands first."""
+    found: dict[int, int] = {}
+    for at, id_ in enumerate(ids.tolist()):
+        found.setdefault(id_, at)
+    return list(found.values())
+
+
 def _grown(array: npt.NDArray[ScalarT], n: int) -> npt.NDArray[ScalarT]:
-    grown = np.zeros(1 << (n - 1).bit_length(), array.dtype)
+    grown = np.zeros((1 << (n - 1).bit_length()) + 1, array.dtype)
     grown[: len(array)] = array
     return grown

@@ -99,7 +99,7 @@ def records(calls: list[CallTokens]) -> Iterator[CallRecord]:
     rng = np.random.default_rng(1)
     sent_at, sampling = 1_790_000_000.0, {"model": "tiny", "stream": True, "logprobs": True, "max_tokens": 32768}
     for index, tokens in enumerate(calls):
-        seconds = rng.uniform(0.5, 9.0, 3).tolist()
+        seconds = rng.uniform(0.5, 9.0, 3).round(6).tolist()
         sent_at += sum(seconds)
         yield CallRecord(
             {

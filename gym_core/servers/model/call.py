@@ -88,9 +88,9 @@ class Call:
             "policy_version": progress.policy_version,
             "policy_version_end": progress.policy_version_end,
             "timings": {
-                "queued_s": progress.queued_s,
-                "first_byte_s": progress.first_byte_s,
-                "total_s": now - self.arrived,
+                "queued_s": round(progress.queued_s, 6),
+                "first_byte_s": None if progress.first_byte_s is None else round(progress.first_byte_s, 6),
+                "total_s": round(now - self.arrived, 6),
             },
             "notes": self.notes,
         }

@@ -156,7 +156,8 @@ def test_every_shape_of_session_comes_back_exactly_in_few_bytes(tmp_path: Path, 
         assert np.array_equal(found.tokens.logprobs_S, call.logprobs_S)
         n_read += 1
     assert n_read == len(calls)
-    assert path.stat().st_size < 3.0 * distinct_tokens(calls)
+    most = 2.8 if shape == "one chain to 130k" else 3.1
+    assert path.stat().st_size < most * distinct_tokens(calls)
 
 
 def old_payload(head: JsonObject, *arrays: bytes) -> bytes:
