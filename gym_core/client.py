@@ -22,6 +22,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Self
+from urllib.parse import quote
 
 import msgspec
 
@@ -154,7 +155,7 @@ class GymClient:
         Check `mask_sample` before `reward`.
         """
         query = "?samples=true" if samples else ""
-        path = f"/environments/{environment}/run{query}"
+        path = f"/environments/{quote(environment, safe='')}/run{query}"
         raw = await self._head.call_raw("POST", path, msgspec.json.encode(row), timeout_s=ROW_TIMEOUT_S)
         return msgspec.json.decode(raw, type=dict[str, object])
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gym_core.episode import EpisodeStorage
+from gym_core.errors import FAILURE_POLICY
 from gym_core.export.images import with_data_urls
 from gym_core.export.samples import SessionReading
 from gym_core.rollout.groups import ShapedReward, is_stale, oldest_version, shaped_reward
@@ -14,6 +15,7 @@ from gym_core.types.flat_row import flat_from_record
 from gym_core.types.rollout import RolloutRecord
 from gym_core.types.sample import TrainingSample
 from gym_core.types.trainer import EndReason, RolloutLine, RolloutsRequest
+from gym_core.types.verification import Verification
 from gym_core.types.wire import Wire
 
 STALE = "stale"
@@ -62,7 +64,7 @@ class LineMaker:
             task_index=record.task_index,
             repeat=record.key.repeat,
             advantage_group=record.key.task_hash,
-            end_reason=verification.failure.kind if verification.failure else "completed",
+            end_reason=_end_reason(verification),
             reward=shaped.reward if shaped else None,
             reward_components=shaped.components if shaped else {},
             tool_calls=tool_calls,
@@ -86,6 +88,14 @@ class LineMaker:
             update |= {"mask": True, "mask_reason": STALE}
         sample = sample.model_copy(update=update)
         return with_data_urls(sample, self.storage.assets) if self.request.images == "inline" else sample
+
+
+def _end_reason(verification: Verification) -> EndReason:
+    """The word that the row has: one for every failure of a judge."""
+    if verification.failure is None:
+        return "completed"
+    kind = verification.failure.kind
+    return FAILURE_POLICY[kind].row_kind or kind
 
 
 def _with_reward(sample: TrainingSample, shaped: ShapedReward | None, weight: float) -> TrainingSample:

@@ -12,7 +12,7 @@ from gym_core.errors import ConfigError, EpisodeError, FailureKind
 from gym_core.http.problem import BAD_REQUEST
 from gym_core.launch.outbox import Outbox
 from gym_core.launch.rollout_lines import Fate, LineMaker, RolloutFacts, encoded
-from gym_core.launch.rollout_tally import StoppedBy, Tally
+from gym_core.launch.rollout_tally import SentLine, StoppedBy, Tally
 from gym_core.rollout.collect import Breakdown, Collector, PlayEpisode
 from gym_core.rollout.groups import Judged, Member, Played, is_stale, judge_group, rank_groups, schedule_of
 from gym_core.rollout.journal import JournalEntry, Place, RolloutJournal, key_of
@@ -23,7 +23,6 @@ from gym_core.types.trainer import (
     GroupLine,
     GroupOptions,
     Oversampling,
-    RolloutLine,
     RolloutsRequest,
 )
 
@@ -145,17 +144,17 @@ class RolloutStream:
         if isinstance(item, GroupLine):
             return encoded(item)
         if isinstance(item, _Delivery):
-            line, content = await asyncio.to_thread(self._read, item)
-            self._tally.send(line)
+            sent, content = await asyncio.to_thread(self._read, item)
+            self._tally.send(sent)
             return content
         self._is_over = True
         if isinstance(item, _End):
             return encoded(self._tally.end(item.stopped_by, self._collector.state.retries))
         return encoded(item)
 
-    def _read(self, delivery: _Delivery) -> tuple[RolloutLine, bytes]:
+    def _read(self, delivery: _Delivery) -> tuple[SentLine, bytes]:
         line = self._parts.lines.finished(self._opened.read(delivery.place), delivery.fate)
-        return line, encoded(line)
+        return SentLine.of(line), encoded(line)
 
     async def stop(self, error: ErrorLine) -> None:
         """End it with this line, and wait until its episodes are closed."""

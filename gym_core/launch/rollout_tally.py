@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 from gym_core.metrics import sequence_report
 from gym_core.rollout.journal import JournalEntry
@@ -11,6 +11,21 @@ from gym_core.types.sample import SequenceSummary
 from gym_core.types.trainer import EndLine, RolloutLine
 
 StoppedBy = Literal["enough", "prompts", "budget", "time"]
+
+
+@dataclass(frozen=True)
+class SentLine:
+    """What is counted of a line of a rollout."""
+
+    is_dropped: bool
+    samples: int
+    trainable_tokens: int
+
+    @classmethod
+    def of(cls, line: RolloutLine) -> Self:
+        """O(tokens)."""
+        tokens = sum(sum(sample.loss_mask) for sample in line.samples if not sample.mask)
+        return cls(line.dropped is not None, len(line.samples), tokens)
 
 
 @dataclass
@@ -43,10 +58,10 @@ class Tally:
             self.failures[str(entry.line.end_reason)] += 1
         self.sequences.append(entry.sequences)
 
-    def send(self, line: RolloutLine) -> None:
-        self.dropped += line.dropped is not None
-        self.samples += len(line.samples)
-        self.trainable_tokens += sum(sum(sample.loss_mask) for sample in line.samples if not sample.mask)
+    def send(self, line: SentLine) -> None:
+        self.dropped += line.is_dropped
+        self.samples += line.samples
+        self.trainable_tokens += line.trainable_tokens
 
     def end(self, stopped_by: StoppedBy, retries: int) -> EndLine:
         return EndLine(

@@ -128,6 +128,7 @@ class RolloutRequests:
         wants_images = any(has_images(prompt[0].task) for prompt in prompts)
         endpoint = await check_policy(setting.servers.policy, needs_images=wants_images)
         _check_tokens(request, endpoint)
+        request = request.model_copy(update={"rows": None})  # their pictures are on disk by now
         plan = RolloutsPlan(
             request=request,
             prompts=prompts,
