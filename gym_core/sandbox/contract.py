@@ -144,6 +144,22 @@ class Sandbox(Protocol):
         ...
 
 
+class SandboxInfo(Wire):
+    """One sandbox that a provider can see, whoever made it."""
+
+    sandbox_id: str
+    provider: str
+    owner: str
+    """Who made it, as `owner.Owner` writes it: host, process and start time; "" where the provider cannot tell."""
+    is_orphan: bool
+    """Nobody will close it: its owner is known to be dead, or its time is over. What `sweep` removes."""
+    created_at: float | None
+    """Unix time, seconds; None where the provider does not keep it."""
+    expires_at: float | None
+    """Unix time, seconds, unless it is renewed; None where only its owner knows."""
+    metadata: dict[str, str]
+
+
 class SweepReport(Wire):
     removed: list[str] = []
     """Ids of sandboxes, or names of leftovers, that no living owner had."""
@@ -163,6 +179,13 @@ class SandboxProvider(Protocol):
         """A sandbox that is ready to use. The id is the caller's, so that a lost reply loses nothing.
 
         Raises SandboxUnavailable when isolation or resources cannot be had; nothing is left behind then.
+        """
+        ...
+
+    async def list(self) -> list[SandboxInfo]:
+        """Every sandbox of this kind that can be seen from here: our own, other owners', and leftovers. Makes none.
+
+        Raises SandboxUnavailable when the provider's service does not answer.
         """
         ...
 

@@ -1,6 +1,6 @@
 """A provider that puts a config block's `default_metadata` on every sandbox, under what its owner says of it."""
 
-from gym_core.sandbox.contract import Sandbox, SandboxProvider, SandboxSpec, SweepReport
+from gym_core.sandbox.contract import Sandbox, SandboxInfo, SandboxProvider, SandboxSpec, SweepReport
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
 
@@ -17,6 +17,9 @@ class LabelledProvider:
     async def create(self, sandbox_id: SafeId, spec: SandboxSpec) -> Sandbox:
         labelled = spec.model_copy(update={"metadata": self._metadata | spec.metadata})
         return await self._provider.create(sandbox_id, labelled)
+
+    async def list(self) -> list[SandboxInfo]:
+        return await self._provider.list()
 
     async def sweep(self) -> SweepReport:
         return await self._provider.sweep()

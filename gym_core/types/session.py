@@ -11,14 +11,19 @@ class SandboxEnforcement(Wire):
 
     provider: str
     mechanism: str
-    """For instance "bubblewrap 0.8.0"."""
+    """For instance "bubblewrap 0.8.0". A provider may use words of its own here and below, where none fits: its page
+    in the docs says what they mean."""
     network: str
-    """"none", "exact_port", "host" or "port_any_host"."""
+    """What a command can reach: "none"; "exact_port", one port of one address; "host", every port of one address; or
+    "port_any_host", one port of every address."""
     memory: str
-    """"cgroup_v1", "cgroup_v2", "watchdog" or "none"."""
+    """What ends a process that takes too much: "cgroup_v1", "cgroup_v2" or "container" (a control group, which the
+    provider's service keeps), "watchdog" (measured now and then), or "none"."""
     seccomp: bool
+    """Whether system calls are filtered."""
     user: str
-    """"uid_per_sandbox" or "shared_uid"."""
+    """What a command is to the host's kernel: "uid_per_sandbox", "shared_uid" (all sandboxes are one user), or
+    "container_uid" (a user other than root of a container; which one outside is the service's choice)."""
 
 
 class SandboxLease(Wire):

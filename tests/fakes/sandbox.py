@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 
 from gym_core.errors import SandboxError, SandboxLost, SandboxUnavailable
-from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, OnOutput, SandboxSpec, SweepReport
+from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, OnOutput, SandboxInfo, SandboxSpec, SweepReport
+from gym_core.sandbox.owner import Owner
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
 
@@ -142,6 +143,8 @@ class FakeProvider:
 
     def __init__(self, on_exec: OnExec = succeed) -> None:
         self.sandboxes: dict[str, FakeSandbox] = {}
+        self.orphans: set[str] = set()
+        """Ids of those whose owner is dead, as a test says."""
         self._on_exec = on_exec
         self._refusal: str | None = None
 
@@ -162,8 +165,28 @@ class FakeProvider:
         sandbox.on_exec(self._on_exec)
         return sandbox
 
+    async def list(self) -> list[SandboxInfo]:
+        return [
+            SandboxInfo(
+                sandbox_id=sandbox.id,
+                provider=self.name,
+                owner="" if sandbox.id in self.orphans else str(Owner.here()),
+                is_orphan=sandbox.id in self.orphans,
+                created_at=None,
+                expires_at=None,
+                metadata=sandbox.spec.metadata,
+            )
+            for sandbox in self.sandboxes.values()
+            if not sandbox.closed
+        ]
+
     async def sweep(self) -> SweepReport:
-        return SweepReport(kept=sum(not s.closed for s in self.sandboxes.values()))
+        found = await self.list()
+        orphans = [info.sandbox_id for info in found if info.is_orphan]
+        for sandbox_id in orphans:
+            await self.sandboxes[sandbox_id].close()
+            self.orphans.discard(sandbox_id)
+        return SweepReport(removed=orphans, kept=len(found) - len(orphans))
 
     async def aclose(self) -> None:
         for sandbox in self.sandboxes.values():

@@ -27,8 +27,8 @@ from gym_core.errors import SandboxUnavailable
 from gym_core.launch.runner import RunningGym, running_gym
 from gym_core.launch.warmup import start_warmup
 from gym_core.sandbox import toolkit
+from gym_core.sandbox.owner import start_ticks
 from gym_core.sandbox.providers.local import LocalProvider, LocalSandboxConfig
-from gym_core.sandbox.providers.local.state import start_ticks
 from gym_core.types.run import RunOptions, RunResult
 from gym_core.types.wire import JsonObject
 from tests.fakes.model import Calls, Rule, Says, ScriptedEndpoint, Seen

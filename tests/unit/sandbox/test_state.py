@@ -1,19 +1,20 @@
 """Records of sandboxes, and the clean-up by them."""
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from gym_core.errors import SandboxUnavailable
-from gym_core.sandbox.providers.local.state import BoxRecords, default_state_dir, own_folder, start_ticks
+from gym_core.sandbox.owner import Owner
+from gym_core.sandbox.providers.local.state import BoxRecords, default_state_dir, own_folder
 from gym_core.sandbox.providers.local.sweep import sweep
 
 WRITE = """
 import sys
 from pathlib import Path
+from gym_core.sandbox.owner import Owner
 from gym_core.sandbox.providers.local.state import BoxRecords
 BoxRecords(Path(sys.argv[1])).write("dead", "box-1", cgroups=[Path(sys.argv[2])], metadata={"episode": "e-a0"})
 """
@@ -39,8 +40,9 @@ async def test_a_pid_that_was_used_again_is_not_the_owner(tmp_path: Path) -> Non
     records = BoxRecords(tmp_path)
     records.write("reused", "box-1", cgroups=[], metadata={})
     path = tmp_path / "boxes/reused.json"
-    ticks = start_ticks(os.getpid())
-    path.write_text(path.read_text().replace(f'"owner_start_ticks":{ticks}', '"owner_start_ticks":1'))
+    path.write_text(
+        path.read_text().replace(str(Owner.here()), str(Owner.here().model_copy(update={"start_ticks": 1})))
+    )
     assert (await sweep(tmp_path)).removed == ["box-1"]
 
 

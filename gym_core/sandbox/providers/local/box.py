@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import posixpath
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -65,6 +66,16 @@ class LocalSandbox:
     @property
     def spec(self) -> SandboxSpec:
         return self._spec
+
+    @property
+    def record_name(self) -> str:
+        """Of its record among those of all providers."""
+        return self._cell.name
+
+    @property
+    def expires_at(self) -> float:
+        """Unix time, seconds, if it is not used."""
+        return time.time() + self._deadline - self._loop.time()
 
     @property
     def init_pid(self) -> int | None:

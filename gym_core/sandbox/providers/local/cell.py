@@ -52,13 +52,13 @@ class Cell:
     def __init__(self, sandbox_id: SafeId, spec: SandboxSpec, host: Host, on_gone: Callable[[str], None]) -> None:
         self.init_pid: int | None = None
         # Two providers may use one id, and removing a group kills what is in it: the name is nobody else's.
-        self._name = f"{os.getpid()}-{secrets.token_hex(4)}-{sandbox_id}"
+        self.name = f"{os.getpid()}-{secrets.token_hex(4)}-{sandbox_id}"
         self._sandbox_id = sandbox_id
         self._spec = spec
         self._host = host
         self._on_gone = on_gone
         self._uid: int | None = None
-        self._cgroup: Cgroup | None = host.cgroups.group(self._name) if host.cgroups else None
+        self._cgroup: Cgroup | None = host.cgroups.group(self.name) if host.cgroups else None
         self._init_pidfd = -1
         self._process: Process | None = None
         self._watching_exit: asyncio.Task[None] | None = None
@@ -79,7 +79,7 @@ class Cell:
         for mount in self._spec.mounts:
             diagnosis.must_reach(mount.source, uid)
         self._host.records.write(
-            self._name,
+            self.name,
             self._sandbox_id,
             cgroups=self._cgroup.folders if self._cgroup else [],
             metadata=self._spec.metadata,
@@ -169,7 +169,7 @@ class Cell:
             await self._cgroup.remove()
         if self._uid is not None and self._host.uids:
             self._host.uids.give_back(self._uid)
-        self._host.records.remove(self._name)
+        self._host.records.remove(self.name)
 
     def _kill(self) -> None:
         """Kill process 1: the kernel ends the rest before bubblewrap, its parent, sees it end and ends too."""

@@ -3,12 +3,14 @@
 import asyncio
 import ipaddress
 import logging
+from collections.abc import Sequence
 
 from gym_core.errors import SandboxError, SandboxUnavailable
-from gym_core.sandbox.contract import ModelOnly, Mount, SandboxSpec, SweepReport
+from gym_core.sandbox.contract import ModelOnly, Mount, SandboxInfo, SandboxSpec, SweepReport
 from gym_core.sandbox.providers.local.box import LocalSandbox
 from gym_core.sandbox.providers.local.bubblewrap import init_interpreter
 from gym_core.sandbox.providers.local.host import Host, LocalSandboxConfig, survey
+from gym_core.sandbox.providers.local.state import BoxRecords
 from gym_core.sandbox.providers.local.sweep import sweep
 from gym_core.sandbox.providers.local.trial import try_out
 from gym_core.sandbox.providers.local.watchdog import Watched, watch_memory
@@ -55,6 +57,21 @@ class LocalProvider:
         self._watch()
         return box
 
+    async def list(self) -> list[SandboxInfo]:
+        """All that share our `state_dir`."""
+        return [
+            SandboxInfo(
+                sandbox_id=record.sandbox_id,
+                provider=self.name,
+                owner=record.owner,
+                is_orphan=record.is_orphan,
+                created_at=record.created_at,
+                expires_at=self._expiry_of(name),
+                metadata=record.metadata,
+            )
+            for name, record in BoxRecords(self._config.state_path).read_all().items()
+        ]
+
     async def sweep(self) -> SweepReport:
         return await sweep(self._config.state_path)
 
@@ -90,6 +107,9 @@ class LocalProvider:
             return spec
         return spec.model_copy(update={"mounts": [Mount(source=toolkit, target=_TOOLKIT_TARGET), *spec.mounts]})
 
+    def _expiry_of(self, record_name: str) -> float | None:
+        return next((box.expires_at for box in self._boxes.values() if box.record_name == record_name), None)
+
     async def _found_host(self) -> Host:
         async with self._surveying:
             if self._host is None:
@@ -104,7 +124,7 @@ class LocalProvider:
         if self._watchdog is None and self._host and self._host.cgroups is None:
             self._watchdog = asyncio.create_task(watch_memory(self._watched))
 
-    def _watched(self) -> list[Watched]:
+    def _watched(self) -> Sequence[Watched]:
         return [
             Watched(box.init_pid, box.spec.resources.memory_mib << 20)
             for box in self._boxes.values()

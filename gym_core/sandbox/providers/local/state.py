@@ -6,11 +6,13 @@ One small JSON file per sandbox, written before anything is made for it and remo
 import os
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.owner import Owner, boot_id
 from gym_core.types.ids import SafeId
 from gym_core.types.wire import Wire
 
@@ -36,31 +38,22 @@ def own_folder(path: Path) -> Path:
     return path
 
 
-def start_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot: with the pid it names one process. None when there is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else int(fields[19])
-
-
 class BoxRecord(Wire):
     sandbox_id: SafeId
-    owner_pid: int
-    owner_start_ticks: int
+    owner: str
+    """As `Owner` writes it."""
     boot_id: str
+    created_at: float
+    """Unix time, seconds."""
     cgroups: list[str]
     """Folders made for it, if they were."""
     metadata: dict[str, str]
 
     @property
-    def has_living_owner(self) -> bool:
-        return self.boot_id == boot_id() and start_ticks(self.owner_pid) == self.owner_start_ticks
-
-
-def boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    def is_orphan(self) -> bool:
+        """A restart of this machine ends sandboxes; else its owner must be known to be dead."""
+        owner = Owner.parse(self.owner)
+        return self.boot_id != boot_id() or (owner is not None and owner.is_known_dead)
 
 
 class BoxRecords:
@@ -69,14 +62,14 @@ class BoxRecords:
     def __init__(self, state_dir: Path) -> None:
         self._folder = state_dir / "boxes"
         self._boot_id = boot_id()
-        self._start_ticks = start_ticks(os.getpid()) or 0
+        self._owner = str(Owner.here())
 
     def write(self, name: str, sandbox_id: SafeId, *, cgroups: list[Path], metadata: dict[str, str]) -> None:
         record = BoxRecord(
             sandbox_id=sandbox_id,
-            owner_pid=os.getpid(),
-            owner_start_ticks=self._start_ticks,
+            owner=self._owner,
             boot_id=self._boot_id,
+            created_at=time.time(),
             cgroups=[str(path) for path in cgroups],
             metadata=metadata,
         )

@@ -12,7 +12,7 @@ async def sweep(state_dir: Path) -> SweepReport:
     records = BoxRecords(state_dir)
     removed, kept = [], 0
     for name, record in records.read_all().items():
-        if record.has_living_owner:
+        if not record.is_orphan:
             kept += 1
             continue
         await remove_groups([Path(folder) for folder in record.cgroups])
