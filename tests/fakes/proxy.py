@@ -116,8 +116,9 @@ class Session:
 
 
 class Listening(Protocol):
-    url: str
-    """Ends in /v1."""
+    @property
+    def url(self) -> str:
+        """Ends in /v1."""
 
 
 @contextlib.asynccontextmanager

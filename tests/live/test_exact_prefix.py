@@ -9,7 +9,9 @@ import io
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +20,18 @@ from PIL import Image
 
 from gym_core.types.model_call import ModelCall
 from gym_core.types.wire import JsonObject
-from tests.fakes.proxy import Session, chat, image_message, vllm_proxy
+from tests.fakes.proxy import TOOLS, Proxy, Session, chat, image_message, vllm_proxy
 from tests.live.drifting_policy import SHAPES
-from tests.live.engines import MODEL_NAME, Engine, build_model, needs_tiny_vlm, needs_vllm, tiny_engine, vllm_engine
+from tests.live.engines import (
+    MODEL_NAME,
+    Engine,
+    build_model,
+    chat_body,
+    needs_tiny_vlm,
+    needs_vllm,
+    tiny_engine,
+    vllm_engine,
+)
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -101,7 +112,7 @@ async def run(engine: Engine, state_dir: Path, n_runs: int, *, has_grammar: bool
     return seen
 
 
-def _proxy(engine: Engine, state_dir: Path, **fields: object):  # type: ignore[no-untyped-def]
+def _proxy(engine: Engine, state_dir: Path, **fields: object) -> AbstractAsyncContextManager[Proxy]:
     settings = {"model": MODEL_NAME, "max_output_tokens": 80, **fields}
     return vllm_proxy(Listening(engine.base_url), state_dir, **settings)
 
@@ -155,5 +166,40 @@ async def test_no_call_drifts_from_what_was_sampled_by_vllm(folder: Path, tmp_pa
     print(plain, exact, sep="\n")
     n = len(SHAPES) * VLLM_RUNS * (CALLS - 1)
     assert plain.n_drifts > n // 4
-    assert exact.n_drifts == exact.notes.total() - exact.notes["exact_prefix"]
+    # A random model may write a placeholder or the end of a turn: such calls fall back, say so, and may drift.
+    assert exact.notes.total() == n
+    assert exact.n_drifts <= n - exact.notes["exact_prefix"]
     assert exact.notes["exact_prefix"] > 0.95 * n
+
+
+@pytest.mark.vllm
+@needs_vllm
+@needs_tiny_vlm
+async def test_vllm_reads_ids_back_as_its_chat_route_says_them(folder: Path) -> None:
+    """Without the conversation, and without the token that ended the answer: as the model server asks for it."""
+    seen: list[tuple[object, object]] = []
+    async with vllm_engine(folder, "--reasoning-parser", "qwen3") as engine:
+        for (name, shape), seed in product(SHAPES.items(), range(3)):
+            body = chat_body([image_message(picture(seed=seed), text=name)], tools=TOOLS, seed=seed)
+            body |= {"max_tokens": shape.max_tokens, "tool_choice": "auto"}
+            body |= {"structured_outputs": {"regex": shape.regex}} if shape.regex else {}
+            said = await engine.post("/v1/chat/completions", body)
+            choice: JsonObject = said["choices"][0]
+            ids = choice["token_ids"] if choice["finish_reason"] == "length" else choice["token_ids"][:-1]
+            generated = {"index": 0, "token_ids": ids, "finish_reason": choice["finish_reason"]}
+            reply = await engine.post(
+                "/v1/chat/completions/derender",
+                {
+                    "generate_response": {
+                        "request_id": "r", "choices": [generated], "prompt_token_ids": said["prompt_token_ids"]
+                    },
+                    "chat_request": body | {"messages": [{"role": "user", "content": "-"}]},
+                },
+            )  # fmt: skip
+            seen.append((_told(choice["message"]), _told(reply["choices"][0]["message"])))
+    assert [pair for pair in seen if pair[0] != pair[1]] == []
+
+
+def _told(message: JsonObject) -> tuple[object, ...]:
+    calls = [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls") or ()]
+    return message.get("content") or "", message.get("reasoning") or "", calls
