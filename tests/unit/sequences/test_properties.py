@@ -1,5 +1,6 @@
 """Sessions of any shape, joined and checked against all pairs."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -71,7 +72,14 @@ def _requests(
     return longer, said, tools if draw(st.integers(0, 9)) else "[]"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sessions(), WORDS, st.booleans())
 def test_any_session_is_joined_as_all_pairs_would(recorded: Recorded, final: str, with_decoder: bool) -> None:
+    check(recorded.calls, join(recorded.calls, final_answer=final, decode=decode if with_decoder else None))
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sessions(), WORDS, st.booleans())
+def test_many_more_sessions_are(recorded: Recorded, final: str, with_decoder: bool) -> None:
     check(recorded.calls, join(recorded.calls, final_answer=final, decode=decode if with_decoder else None))
