@@ -79,7 +79,7 @@ def test_any_session_is_joined_as_all_pairs_would(recorded: Recorded, final: str
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sessions(), WORDS, st.booleans())
 def test_many_more_sessions_are(recorded: Recorded, final: str, with_decoder: bool) -> None:
     check(recorded.calls, join(recorded.calls, final_answer=final, decode=decode if with_decoder else None))
