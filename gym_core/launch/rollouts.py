@@ -6,7 +6,6 @@ again by it for as long as the folder is kept and the state folder stays, which 
 
 import asyncio
 import hashlib
-import json
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -28,12 +27,14 @@ from gym_core.launch.rollout_lines import LineMaker
 from gym_core.launch.rollout_stream import RolloutsPlan, RolloutStream, StreamParts
 from gym_core.launch.run_tasks import choose_dataset, has_images, load_tasks, override_sampling, row_task
 from gym_core.launch.runs import RunSetting
+from gym_core.rollout.output import write_json
 from gym_core.rollout.plan import plan_rollouts
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.policy import PolicyState
 from gym_core.types.rollout import RunRequest
 from gym_core.types.task import Task
 from gym_core.types.trainer import MAX_ROLLOUTS, ErrorLine, RolloutsRequest
+from gym_core.types.wire import Wire
 
 MAX_LIVE = 64
 """Requests that are played at once."""
@@ -54,8 +55,17 @@ class _Claim:
     stream: RolloutStream | None = None
 
 
+class _Note(Wire):
+    """`request.json`: whose folder this is."""
+
+    request_sha256: str
+    endpoint: EndpointReport
+    """As it was seen when the request began: one that goes on keeps to it, and a replay needs no endpoint."""
+
+
 class RolloutRequests:
     def __init__(self, folder: Path, setting: ChooseSetting) -> None:
+        self._root = folder
         self.folders = KeptFolders(folder, most=MAX_KEPT)
         self._setting = setting
         self._claims: dict[str, _Claim] = {}
@@ -72,6 +82,8 @@ class RolloutRequests:
         setting = self._setting(request.environment, None if request.rows is not None else request.split)
         name = _folder_name(request.idempotency_key)
         await asyncio.to_thread(self.folders.prune)
+        # Before the live stream of the key, if there is one, is taken over.
+        await asyncio.to_thread(lambda: _noted(self._root / name, _sha256_of(request)))
         with ExitStack() as undo:
             claim = await self._claim(name)
             undo.callback(self._release, name, claim)
@@ -122,12 +134,15 @@ class RolloutRequests:
     async def _prepare(
         self, request: RolloutsRequest, setting: RunSetting, folder: Path
     ) -> tuple[RolloutsPlan, StreamParts]:
-        await asyncio.to_thread(_note_request, folder, request)
+        request_sha256 = await asyncio.to_thread(_sha256_of, request)
+        note = await asyncio.to_thread(_noted, folder, request_sha256)
         storage = EpisodeStorage(AssetStore(folder / "assets"), folder / "captures")
         prompts = await asyncio.to_thread(_read_prompts, request, setting, storage.assets)
-        wants_images = any(has_images(prompt[0].task) for prompt in prompts)
-        endpoint = await check_policy(setting.servers.policy, needs_images=wants_images)
+        endpoint = note.endpoint if note else await _looked_at(setting, prompts)
         _check_tokens(request, endpoint)
+        # Last of all: a request that is refused does not use up its key.
+        note = _Note(request_sha256=request_sha256, endpoint=endpoint)
+        await asyncio.to_thread(write_json, folder / "request.json", note.model_dump(mode="json"))
         request = request.model_copy(update={"rows": None})  # their pictures are on disk by now
         plan = RolloutsPlan(
             request=request,
@@ -171,16 +186,21 @@ def _folder_name(key: str | None) -> str:
     return f"k{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
-def _note_request(folder: Path, request: RolloutsRequest) -> None:
-    """Raises SessionError (409) when the folder is of another request."""
-    canonical = msgspec.json.encode(request.model_dump(), order="sorted")
-    noted = {"request_sha256": hashlib.sha256(canonical).hexdigest()}
-    path = folder / "request.json"
-    if not path.exists():
-        path.write_text(json.dumps(noted))
-    elif json.loads(path.read_text()) != noted:
+def _noted(folder: Path, request_sha256: str) -> _Note | None:
+    """What an earlier stream of this request left; None for the first one. Raises SessionError (409) when the folder is
+    of another request."""
+    try:
+        note = _Note.model_validate_json((folder / "request.json").read_bytes())
+    except FileNotFoundError:
+        return None
+    if note.request_sha256 != request_sha256:
         what = "this idempotency key was used for a request with another body"
         raise SessionError(what, kind=FailureKind.SESSION_CONFLICT)
+    return note
+
+
+def _sha256_of(request: RolloutsRequest) -> str:
+    return hashlib.sha256(msgspec.json.encode(request.model_dump(), order="sorted")).hexdigest()
 
 
 def _read_prompts(request: RolloutsRequest, setting: RunSetting, assets: AssetStore) -> list[list[RunRequest]]:
@@ -211,6 +231,11 @@ def _moved(request: RunRequest, start: int) -> RunRequest:
     index = request.task_index + start
     rollout_id = f"t{index}-{request.rollout_id.partition('-')[2]}"
     return request.model_copy(update={"task_index": index, "rollout_id": rollout_id})
+
+
+async def _looked_at(setting: RunSetting, prompts: list[list[RunRequest]]) -> EndpointReport:
+    wants_images = any(has_images(prompt[0].task) for prompt in prompts)
+    return await check_policy(setting.servers.policy, needs_images=wants_images)
 
 
 def _check_tokens(request: RolloutsRequest, endpoint: EndpointReport) -> None:

@@ -215,14 +215,29 @@ async def test_samples_is_true_or_false(gym: TrainerGym) -> None:
 async def test_the_same_key_replays_and_another_body_is_refused(gym: TrainerGym) -> None:
     asked: JsonObject = {"rows": [make_row("a")], "num_repeats": 2}
     headers = {"Idempotency-Key": "step-1"}
-    looks = await after_the_look(gym)
     first = await gym.http.post("/v1/rollouts", json=asked, headers=headers)
     n_played = len(gym.inside.endpoint.requests)
     second = await gym.http.post("/v1/rollouts", json=asked, headers=headers)
     assert first.text.splitlines()[:2] == second.text.splitlines()[:2]
-    assert len(gym.inside.endpoint.requests) == n_played + looks, "nothing was played"
+    assert len(gym.inside.endpoint.requests) == n_played, "neither is the endpoint looked at nor anything played"
     other = await gym.http.post("/v1/rollouts", json={**asked, "num_repeats": 3}, headers=headers)
     assert (other.status_code, other.json()["error"]["kind"]) == (409, FailureKind.SESSION_CONFLICT)
+
+
+async def test_a_refused_request_does_not_use_up_its_key(gym: TrainerGym) -> None:
+    headers = {"Idempotency-Key": "step-1"}
+    assert (await gym.http.post("/v1/rollouts", json={"rows": [{}]}, headers=headers)).status_code == 422
+    assert (await gym.http.post("/v1/rollouts", json={"rows": [make_row("a")]}, headers=headers)).status_code == 200
+
+
+async def test_another_request_with_the_key_of_a_live_stream_leaves_that_alone(gym: TrainerGym) -> None:
+    looks = await after_the_look(gym, Fault.HANG)
+    request = RolloutsRequest(rows=[make_row("a")], idempotency_key="k")
+    async with gym.http.stream("POST", "/v1/rollouts", content=request.to_json()):
+        await eventually(lambda: len(gym.inside.endpoint.requests) == looks + 1)
+        other = RolloutsRequest(rows=[make_row("b")], idempotency_key="k")
+        assert (await gym.http.post("/v1/rollouts", content=other.to_json())).status_code == 409
+        assert gym.inside.endpoint.broken_off == 0
 
 
 async def test_a_second_stream_of_a_key_takes_over_and_the_first_one_is_told(gym: TrainerGym) -> None:
