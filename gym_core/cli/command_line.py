@@ -189,7 +189,7 @@ def _add_sandbox(commands: "_SubParsers[argparse.ArgumentParser]", *, is_wanted:
 
         add_sandbox_parser(commands)
     else:
-        commands.add_parser("sandbox", help="build and check what sandboxes carry")
+        commands.add_parser("sandbox", help="build, check, list and sweep sandboxes")
 
 
 def _group(

@@ -1,4 +1,4 @@
-"""`gym sandbox build` and `gym sandbox check`: what sandboxes carry, made and looked at.
+"""`gym sandbox build` and `gym sandbox check`: what sandboxes carry, made and looked at. The others: `sandbox_listing`.
 
 Also a program of its own (`python -m gym_core.cli.sandbox build`) that needs nothing but Python: the image is built
 with it.
@@ -24,8 +24,13 @@ _OK, _FAILED, _CONFIG_ERROR, _CANCELLED = 0, 1, 2, 130
 
 def add_sandbox_parser(subparsers: "_SubParsers") -> None:
     """Add `sandbox` with its commands; each sets `run`, which takes the parsed arguments and returns the exit code."""
-    sandbox = subparsers.add_parser("sandbox", help="build and check what sandboxes carry")
-    _add_commands(sandbox.add_subparsers(dest="sandbox_command", metavar="COMMAND", required=True))
+    # Imported here: the image's build stage, which calls `main`, has this module and not that one.
+    from gym_core.cli.sandbox_listing import add_listing_parsers
+
+    sandbox = subparsers.add_parser("sandbox", help="build, check, list and sweep sandboxes")
+    commands = sandbox.add_subparsers(dest="sandbox_command", metavar="COMMAND", required=True)
+    _add_commands(commands)
+    add_listing_parsers(commands)
 
 
 def _add_commands(commands: "_SubParsers") -> None:

@@ -27,6 +27,8 @@ COMMANDS = [
     "list",
     "sandbox build",
     "sandbox check",
+    "sandbox list",
+    "sandbox sweep",
 ]
 
 

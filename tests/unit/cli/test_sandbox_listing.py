@@ -1,0 +1,92 @@
+"""`gym sandbox list` and `gym sandbox sweep` over records of living and dead owners."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gym_core.cli.main import main
+from gym_core.sandbox.providers.local.state import BoxRecords
+
+WRITE = """
+import sys
+from pathlib import Path
+from gym_core.sandbox.providers.local.state import BoxRecords
+BoxRecords(Path(sys.argv[1])).write("dead", "box-dead", cgroups=[], metadata={"episode": "e-a0\\x1b[2J"})
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Of an embedded provider with one sandbox of a dead owner and one of ours."""
+    state = tmp_path / "boxes-state"
+    subprocess.run([sys.executable, "-c", WRITE, str(state)], check=True)
+    BoxRecords(state).write("mine", "box-mine", cgroups=[], metadata={"episode": "e-a1", "server": "grader"})
+    path = tmp_path / "sandbox.yaml"
+    path.write_text(f"boxes:\n  local:\n    state_dir: {state}\n")
+    return path
+
+
+def test_the_list_tells_the_living_from_orphans(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sandbox", "list", "--config", str(config)]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["SANDBOX", "PROVIDER", "STATE", "AGE", "ENDS", "IN", "OWNER", "METADATA"]
+    found = {row.split()[0]: row.split()[1:] for row in rows}
+    assert found["box-dead"][:2] == ["local", "orphan"]
+    assert found["box-mine"][:2] == ["local", "alive"]
+    assert found["box-mine"][-2:] == ["episode=e-a1", "server=grader"]
+    assert "\x1b" not in "".join(rows)
+
+
+def test_the_list_as_json_has_every_field(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sandbox", "list", "--json", "--config", str(config)]) == 0
+    infos = {info["sandbox_id"]: info for info in json.loads(capsys.readouterr().out)}
+    assert infos["box-dead"]["is_orphan"] is True
+    assert infos["box-mine"]["metadata"] == {"episode": "e-a1", "server": "grader"}
+    assert infos["box-mine"]["owner"]
+    assert infos["box-mine"]["created_at"] > 0
+
+
+def test_a_dry_run_removes_nothing_and_a_sweep_what_it_named(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sandbox", "sweep", "--dry-run", "--config", str(config)]) == 0
+    named = capsys.readouterr().out
+    assert "box-dead" in named
+    assert "box-mine" not in named
+    assert main(["sandbox", "sweep", "--config", str(config)]) == 0
+    assert capsys.readouterr().out.splitlines() == ["removed box-dead", "1 removed, 1 kept"]
+    assert main(["sandbox", "sweep", "--dry-run", "--config", str(config)]) == 0
+    assert capsys.readouterr().out == "nothing to remove\n"
+    assert main(["sandbox", "sweep", "--config", str(config)]) == 0
+    assert capsys.readouterr().out == "0 removed, 1 kept\n"
+
+
+def test_a_mistake_in_a_sandbox_block_is_named_before_anything_is_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text("boxes:\n  local:\n    state_dri: here\n")
+    assert main(["sandbox", "sweep", "--config", str(path)]) == 2
+    assert "boxes.local.state_dri: unknown field; did you mean 'state_dir'?" in capsys.readouterr().err
+
+
+def test_what_is_no_provider_s_business_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "none.yaml"
+    path.write_text("limit: 3\n")
+    assert main(["sandbox", "list", "--config", str(path)]) == 2
+    assert "no sandbox block" in capsys.readouterr().err
+    assert main(["sandbox", "list", "++sandbox.local.state_dir=/x"]) == 2
+    assert "none is selected" in capsys.readouterr().err
+    assert main(["sandbox", "sweep", "--dry-rnu"]) == 2
+
+
+def test_the_sandboxes_of_several_blocks_are_one_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: Path
+) -> None:
+    BoxRecords(tmp_path / "more").write("more", "box-more", cgroups=[], metadata={})
+    other = tmp_path / "other.yaml"
+    other.write_text(f"more_boxes:\n  local:\n    state_dir: {tmp_path / 'more'}\n")
+    assert main(["sandbox", "list", "--config", str(config), "--config", str(other)]) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert sorted(row.split()[0] for row in rows) == ["box-dead", "box-mine", "box-more"]
