@@ -130,7 +130,8 @@ class ChatProxy:
                 session.note(f"dropped_field:{dropped}")
             if session.has_used_tools and not envelope.has_tools:
                 raise Refusal(400, "tools_missing", "this session's calls declare tools; one without is refused")
-            raws = list(envelope.messages)
+            # Copied once: a picture's message is a megabyte, and the hash of a bytes object is kept with it.
+            raws = [bytes(raw) for raw in envelope.messages]
             messages = [await self._read(session, raw) for raw in raws]
             pinned = self._pins_system_prompt and session.system_prompts.settled(messages[0].role, envelope.tools, raws)
             if pinned:
@@ -142,15 +143,14 @@ class ChatProxy:
         index, session.calls = session.calls, session.calls + 1
         call = Call(session, index, envelope, messages, added, arrived, self._clock.time())
         call.sending = [
-            raw if message.rewritten is None else Raw(message.rewritten)
+            Raw(raw if message.rewritten is None else message.rewritten)
             for raw, message in zip(raws, messages, strict=True)
         ]
         if pinned:
             call.notes.append("system_prompt_pinned")
         return call
 
-    async def _read(self, session: ModelSession, raw: Raw) -> ReadMessage:
-        content = bytes(raw)
+    async def _read(self, session: ModelSession, content: bytes) -> ReadMessage:
         known = session.memory.recall(content)
         if known is not None:
             return known

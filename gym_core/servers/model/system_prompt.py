@@ -24,20 +24,20 @@ class SystemPrompts:
         self._known: dict[tuple[int, int, int], list[bytes]] = {}
         self._n_bytes = 0
 
-    def settled(self, role: str, tools: Raw, messages: Sequence[Raw]) -> Raw | None:
+    def settled(self, role: str, tools: Raw, messages: Sequence[bytes]) -> bytes | None:
         """The system prompt that this conversation began with; None when the call has it, or none is to be had.
 
         `role` is the first message's. A call of two messages begins a conversation: its system prompt is its own.
         """
         if role not in _SYSTEM_ROLES or len(messages) < 2:
             return None
-        system, second = bytes(messages[0]), bytes(messages[1])
+        system, second = messages[:2]
         # hash() of bytes is SipHash under a secret of this process: nobody outside can aim at a collision.
         known = self._known.setdefault((hash(bytes(tools)), len(second), hash(second)), [])
         if system in known:
             return None
         if known and len(messages) > 2:
-            return Raw(known[0]) if len(known) == 1 else None
+            return known[0] if len(known) == 1 else None
         if len(known) < MAX_STARTS and self._n_bytes + len(system) <= MAX_REMEMBERED_BYTES:
             known.append(system)
             self._n_bytes += len(system)
