@@ -248,6 +248,27 @@ async def test_a_server_that_honours_a_required_prefix_is_given_it(
     assert "prompt_token_ids" not in second.messages[1]
 
 
+@pytest.mark.parametrize(
+    ("mode", "has_routes", "honours_prefix", "is_fit"),
+    [
+        ("auto", True, False, True),
+        ("auto", False, True, True),
+        ("auto", False, False, False),
+        ("token_in", False, True, False),
+        ("required_prefix", True, False, False),
+        ("required_prefix", False, True, True),
+    ],
+)
+async def test_the_look_at_an_endpoint_says_whether_it_can(
+    make_proxy: MakeProxy, engine: TokenEngine, mode: str, has_routes: bool, honours_prefix: bool, is_fit: bool
+) -> None:
+    engine.has_routes, engine.honours_prefix = has_routes, honours_prefix
+    async with make_proxy(exact_prefix_mode=mode) as proxy:
+        report = (await proxy.as_run("POST", "/v1/check")).json()
+    assert (report["ok"], report["accepts_token_prompts"]) == (is_fit, has_routes)
+    assert ("--enable-scale-out" in report["message"]) is not is_fit
+
+
 async def test_a_required_prefix_that_is_ignored_is_said(make_proxy: MakeProxy, engine: TokenEngine) -> None:
     async with make_proxy(exact_prefix_mode="required_prefix") as proxy:
         session = await proxy.open_session()

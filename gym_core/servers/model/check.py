@@ -8,6 +8,7 @@ from gym_core.http.upstream import Upstream
 from gym_core.servers.model.answer import MAX_ERROR_BYTES
 from gym_core.servers.model.config import EndpointSettings
 from gym_core.servers.model.probe_merge import merge_reports
+from gym_core.servers.model.probe_prefix import exact_prefix_trouble
 from gym_core.servers.model.probe_prompts import episode_prompt
 from gym_core.servers.model.probe_training import SeenForTraining, look_for_training, prompt_leaks, shows_list
 from gym_core.servers.model.probe_wire import ProbeClient, ProbeReply, SeenCompletion
@@ -68,10 +69,16 @@ class EndpointProbe:
         if completion is not None and self._settings.wanted and (completion.has_ids or completion.logprobs):
             seen = await look_for_training(client, self._settings.wanted)
         leaks = leaks or seen.leaks
+        trouble = None
+        if completion is not None:
+            trouble = await exact_prefix_trouble(
+                client, self._settings.exact_prefix, self._settings.wanted, takes_tokens=seen.accepts_token_prompts
+            )
+        is_fit = trouble is None and (self._allow_leak or not leaks)
         return EndpointReport(
-            ok=completion is not None and accepts_images and (self._allow_leak or not leaks),
+            ok=completion is not None and accepts_images and is_fit,
             answers=completion is not None,
-            message=self._message(client, tried, reply, leaks=leaks),
+            message=trouble or self._message(client, tried, reply, leaks=leaks),
             model=self._settings.model,
             served_models=[self._settings.masked(model.name)[:200] for model in models[:50]],
             context_tokens=next((m.context_tokens for m in models if m.name == self._settings.model), None),
