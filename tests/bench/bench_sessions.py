@@ -18,23 +18,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.measured import load_line
-from tests.live.engines import build_model
 from tests.live.token_exact.checks import check_leg
 from tests.live.token_exact.evidence import read_leg
 from tests.live.token_exact.findings import Findings
 from tests.live.token_exact.play import LEGS, Leg, play
 from tests.live.token_exact.recomputed import recompute, swapped_gap
-from tests.live.token_exact.teacher import Teacher
+from tests.live.token_exact.teacher import Teacher, build_seeing_model
 
 SHARES = {"exact": 2, "drifting": 1, "canonical": 1}
 """Of four."""
 
 
 def prove(leg: Leg, numbers: range, *, teacher: Teacher, folder: Path, concurrency: int) -> Findings:
+    """Plays the sessions, but for those that were kept."""
     started = time.monotonic()
-    played = asyncio.run(play(leg, numbers, model=teacher.folder, folder=folder, concurrency=concurrency))
+    if not folder.exists():
+        folder.mkdir()
+        asyncio.run(play(leg, numbers, model=teacher.folder, folder=folder, concurrency=concurrency))
     ended = time.monotonic()
-    read = read_leg(played)
+    read = read_leg(leg.name, folder)
     found = check_leg(read, teacher)
     recompute(read, teacher, found)
     n_swapped, smallest = swapped_gap(read, teacher)
@@ -47,12 +49,12 @@ def prove(leg: Leg, numbers: range, *, teacher: Teacher, folder: Path, concurren
 
 def run(folder: Path, sessions: int, concurrency: int) -> bool:
     started = time.monotonic()
-    teacher = Teacher(build_model(folder / "model"))
+    model = folder / "model"
+    teacher = Teacher(model if model.exists() else build_seeing_model(model))
     everything, first = Findings(), 0
     for leg in LEGS:
         numbers = range(first, first + max(1, sessions * SHARES[leg.name] // 4))
         first = numbers.stop
-        (folder / leg.name).mkdir()
         found = prove(leg, numbers, teacher=teacher, folder=folder / leg.name, concurrency=concurrency)
         everything.add(found)
     _say(f"\n== all, in {time.monotonic() - started:.0f} s; {load_line()}")
@@ -71,7 +73,7 @@ def _kept(folder: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="gym-bench-") as made:
             yield Path(made)
     else:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         yield folder
 
 
@@ -79,7 +81,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=24)
     parser.add_argument("--concurrency", type=int, default=3)
-    parser.add_argument("--keep", type=Path, help="a folder that is not there yet, for all that was played")
+    parser.add_argument("--keep", type=Path, help="a folder for what is played; what lies in it is only checked")
     args = parser.parse_args()
     with _kept(args.keep) as folder:
         return 0 if run(folder, args.sessions, args.concurrency) else 1

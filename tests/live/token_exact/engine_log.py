@@ -3,8 +3,10 @@
 import base64
 import hashlib
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from gym_core.types.wire import JsonObject
 
@@ -72,3 +74,12 @@ def pictures_of(body: JsonObject) -> list[str]:
 
 def _hash_of(data_url: str) -> str:
     return hashlib.sha256(base64.b64decode(data_url.partition(",")[2])).hexdigest()
+
+
+def write_log(path: Path, log: Sequence[Seen]) -> None:
+    path.write_text("".join(json.dumps(asdict(seen)) + "\n" for seen in log))
+
+
+def read_log(path: Path) -> list[Seen]:
+    entries = map(json.loads, path.read_text().splitlines())
+    return [Seen(**entry | {"fault": Fault(entry["fault"])}) for entry in entries]

@@ -7,6 +7,7 @@ log-probabilities, all equal, each entry of the log used once.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from gym_core.export.saved import SavedRun
 from gym_core.types.model_call import CallOutcome, ModelCall
 from gym_core.types.rollout import RolloutRecord
 from gym_core.types.sample import SequenceSummary, TrainingSample
-from tests.live.token_exact.engine_log import Fault, Seen
-from tests.live.token_exact.play import Played
+from tests.live.token_exact.engine_log import Fault, Seen, read_log
+from tests.live.token_exact.play import LOG_NAME, OUTPUT
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,9 @@ def _key_of_lost(call: ModelCall, log: Sequence[Seen]) -> bytes:
     return b""
 
 
-def read_leg(played: Played) -> Leg:
-    """Raises what reading raises: a file that cannot be read is no finding but the end."""
-    run = SavedRun(played.output)
+def read_leg(name: str, folder: Path) -> Leg:
+    """What `play` left. Raises what reading raises: a file that cannot be read is no finding but the end."""
+    run = SavedRun(folder / OUTPUT)
     endpoint = run.manifest.endpoint if run.manifest else None
     sessions = []
     for record in run.records():
@@ -103,4 +104,4 @@ def read_leg(played: Played) -> Leg:
         calls = {call.call_id: call for call in read_calls(path)}
         sessions.append(Session(record, calls, reading.samples, reading.summary))
     answered = (call for session in sessions for call in session.answered())
-    return Leg(played.leg, sessions, run.assets, MatchedLog(played.log, answered))
+    return Leg(name, sessions, run.assets, MatchedLog(read_log(folder / LOG_NAME), answered))

@@ -7,17 +7,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from PIL import Image, ImageDraw
 
 from gym_core.capture.images import make_data_url
-from gym_core.types.run import RunResult
 from gym_core.types.wire import JsonObject
-from tests.live.engines import CONTEXT_TOKENS, MODEL_NAME, tiny_engine
+from tests.live.engines import CONTEXT_TOKENS, MODEL_NAME, ROOT, Engine, tiny_engine, vllm_engine
 from tests.live.gyms import OPENCODE, OPENCODE_AGENT, POLICY, QUESTION, LiveGym, live_gym
-from tests.live.token_exact.engine_log import Seen
+from tests.live.token_exact.engine_log import write_log
 from tests.live.token_exact.policy import MAX_OUTPUT_TOKENS, prompt_pictures
 from tests.live.token_exact.relay import FakeFaultRelay
+from tests.live.token_exact.steering import steer
 
+LOG_NAME, OUTPUT = "engine_log.jsonl", "out/x.jsonl"
 FAULT_EVERY = 5
 SIDES_PX = ((112, 56), (140, 84), (112, 112))
 SEED = 20
@@ -28,32 +30,34 @@ class Leg:
     """One way of serving the policy."""
 
     name: str
-    script: str
-    engine_flags: tuple[str, ...] = ()
+    engine_flags: tuple[str, ...]
     exact_prefix: bool = False
+    is_vllm: bool = False
+    """The real one, which is steered; else the tiny one, which is told what to say."""
+
+    @asynccontextmanager
+    async def engine(self, model: Path) -> AsyncIterator[Engine]:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("PYTHONPATH", str(ROOT))  # vLLM is told the name of a module of ours
+            async with (vllm_engine if self.is_vllm else tiny_engine)(model, *self.engine_flags) as engine:
+                yield engine
 
 
-_SCRIPTS = "tests.live.token_exact.policy:"
-_SPLIT = ("--split-seed", "7")
-_READS_REASONING = ("--reasoning-parser", "qwen3")
+_SPEAKS = ("--script", "tests.live.token_exact.policy:speak")
+_THINKS = ("--script", "tests.live.token_exact.policy:think_and_speak", "--reasoning-parser", "qwen3")
+_SPLITS = ("--split-seed", "7")
 LEGS = (
-    Leg("exact", "think_and_speak", (*_SPLIT, *_READS_REASONING), exact_prefix=True),
-    Leg("drifting", "think_and_speak", (*_SPLIT, *_READS_REASONING)),
-    Leg("canonical", "speak"),
+    Leg("exact", (*_THINKS, *_SPLITS), exact_prefix=True),
+    Leg("drifting", (*_THINKS, *_SPLITS)),
+    Leg("canonical", _SPEAKS),
 )
 """Prompts that begin with the sampled tokens; prompts rendered anew after tokens cut at random and dropped reasoning;
 and the tokenizer's own tokens, which a new render gives again but for what a harness re-serialises."""
-
-
-@dataclass(frozen=True)
-class Played:
-    """A finished leg: what is on disk and what the engine said."""
-
-    leg: str
-    output: Path
-    """The run's rollouts; its captures and assets lie beside."""
-    log: list[Seen]
-    result: RunResult
+_STEERED = ("--logits-processors", "tests.live.token_exact.steered_sampling:SteeredSampling")
+VLLM_LEGS = (
+    Leg("vllm_exact", _STEERED, exact_prefix=True, is_vllm=True),
+    Leg("vllm_drifting", _STEERED, is_vllm=True),
+)
 
 
 def make_rows(numbers: Sequence[int]) -> list[JsonObject]:
@@ -76,29 +80,31 @@ def _row(number: int) -> JsonObject:
 
 
 def _picture(rng: random.Random, size: tuple[int, int]) -> bytes:
-    """Blocks of colour: no two parts are alike."""
+    """Blocks of one hue, dark on the left and bright on the right: parts and pictures are unlike each other."""
     image = Image.new("RGB", size)
     draw = ImageDraw.Draw(image)
+    hue = rng.choices(range(64, 256), k=3)
+    hue[rng.randrange(3)] = 0
     for x in range(0, size[0], 14):
         for y in range(0, size[1], 14):
-            draw.rectangle((x, y, x + 14, y + 14), tuple(rng.choices(range(256), k=3)))
+            bright = (x + rng.randrange(28)) / (size[0] + 28)
+            draw.rectangle((x, y, x + 14, y + 14), tuple(int(part * bright) for part in hue))
     content = io.BytesIO()
     image.save(content, "PNG")
     return content.getvalue()
 
 
-async def play(leg: Leg, numbers: Sequence[int], *, model: Path, folder: Path, concurrency: int = 2) -> Played:
-    """`folder` is there and empty; all that the gym keeps comes to lie in it."""
+async def play(leg: Leg, numbers: Sequence[int], *, model: Path, folder: Path, concurrency: int = 2) -> None:
+    """`folder` is there and empty. Afterwards `read_leg` finds in it what the gym kept and what the engine said."""
     # The engine is the innermost: on its way out a gym asks that no process is left that it can see.
     async with (
-        FakeFaultRelay(fault_every=FAULT_EVERY) as relay,
+        FakeFaultRelay(fault_every=FAULT_EVERY, steering=steer if leg.is_vllm else None) as relay,
         _gym(leg, relay, folder) as gym,
-        tiny_engine(model, "--script", _SCRIPTS + leg.script, *leg.engine_flags) as engine,
+        leg.engine(model) as engine,
     ):
         relay.engine_url = engine.url
-        run = await gym.start(OPENCODE, rows=make_rows(numbers), num_samples_in_parallel=concurrency)
-        result = await gym.result_of(run)
-        return Played(leg.name, gym.output, relay.log, result)
+        await gym.result_of(await gym.start(OPENCODE, rows=make_rows(numbers), num_samples_in_parallel=concurrency))
+    write_log(folder / LOG_NAME, relay.log)
 
 
 @asynccontextmanager

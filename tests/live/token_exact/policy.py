@@ -135,7 +135,7 @@ def turns_of(number: int, *, has_thoughts: bool) -> list[str]:
     rng = random.Random(number)
     writing = Writing(number, has_thoughts, rng)
     names = names_of(number)
-    x, y = rng.sample(range(0, 57), 2)
+    x, y = rng.randrange(8), rng.randrange(48, 57)
     looked = ["a.png", "b.png", *(names if len(names) == 2 else [])]
     rng.shuffle(looked)
     turns = [

@@ -17,18 +17,18 @@ from gym_core.types.wire import JsonObject
 from tests.live.token_exact.engine_log import Fault, Seen
 from tests.live.token_exact.policy import SCENARIO, STALLED
 
-CHAT, GENERATE = "/v1/chat/completions", "/inference/v1/generate"
+CHAT, RENDER, GENERATE = "/v1/chat/completions", "/v1/chat/completions/render", "/inference/v1/generate"
 FAULTS = (
     Fault.BROKEN_STREAM, Fault.SERVER_ERROR, Fault.LOST_IDS, Fault.CLEAN_HALF, Fault.BROKEN_STREAM, Fault.SERVER_ERROR,
     Fault.CLEAN_HALF, Fault.BROKEN_STREAM,
 )  # fmt: skip
 """Lost ids are the rarest: they mask the whole branch."""
-EVENTS_BEFORE_FAULT = 6
+EVENTS_BEFORE_FAULT = 3
 STALL_S = 60.0
 MAX_BODY_BYTES = 256 << 20
 
 Steering = Callable[[JsonObject], JsonObject]
-"""Changes a chat request on its way to the engine."""
+"""Changes a chat request, or a render of one, on its way to the engine."""
 
 
 class FakeFaultRelay:
@@ -60,15 +60,13 @@ class FakeFaultRelay:
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
-        if request.path not in (CHAT, GENERATE) or not (request.path == GENERATE or SCENARIO.search(raw.decode())):
+        if not self._is_of_session(request.path, raw):
             async with self._ask(request, raw) as reply:
                 return _copy(reply, await reply.read())
         seen = Seen.of_request(request.path, raw, self._next_fault(raw))
         self.log.append(seen)
         if seen.fault is Fault.SERVER_ERROR:
             return web.json_response({"error": {"message": "made to fail", "code": 500}}, status=500)
-        if self._steering is not None:
-            raw = json.dumps(self._steering(json.loads(raw))).encode()
         async with self._ask(request, raw) as reply:
             if reply.headers.get("Content-Type", "").startswith("text/event-stream"):
                 return await self._stream(request, reply, seen)
@@ -78,7 +76,14 @@ class FakeFaultRelay:
                 seen.is_whole = True
             return _copy(reply, content)
 
+    def _is_of_session(self, path: str, raw: bytes) -> bool:
+        """Whether it asks for tokens of a session. One that sends ids goes on from an earlier one that sent messages:
+        before the first of those it is the run's own look."""
+        return (path == CHAT and SCENARIO.search(raw.decode()) is not None) or (path == GENERATE and bool(self.log))
+
     def _ask(self, request: web.Request, raw: bytes) -> "aiohttp.client._RequestContextManager":
+        if self._steering is not None and request.path in (CHAT, RENDER):
+            raw = json.dumps(self._steering(json.loads(raw))).encode()
         headers = {"Content-Type": "application/json"}
         url = self.engine_url + request.path
         return self._client.request(request.method, url, data=raw or None, headers=headers)

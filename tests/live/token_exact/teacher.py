@@ -13,11 +13,24 @@ import torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText, PreTrainedTokenizerFast, Qwen2VLImageProcessorPil
 
+from examples.tiny_vlm.architectures import Sizes
+from examples.tiny_vlm.build import Recipe, build
 from gym_core.capture.images import AssetStore
 from gym_core.types.sample import TrainingSample
 
+INITIALIZER_RANGE = 0.12
+"""Of the weights. At the builder's usual one a picture's part in a prompt of 6,000 tokens changes what follows by 5e-4
+nats, at this by ten times as much."""
+
+
+def build_seeing_model(folder: Path) -> Path:
+    build(folder, Recipe(sizes=Sizes(initializer_range=INITIALIZER_RANGE)))
+    return folder
+
 
 class Teacher:
+    """The model of a folder, as a trainer loads it."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         torch.set_num_threads(1)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.live.engines import build_model, needs_tiny_vlm
+from tests.live.engines import needs_tiny_vlm
 from tests.live.gyms import needs_toolkit
-from tests.live.token_exact.play import LEGS, Played, play
+from tests.live.token_exact.play import LEGS, play
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, needs_toolkit, needs_tiny_vlm]
 pytest.importorskip("torch", reason="no torch here: run `make tiny-vlm`")
@@ -18,7 +18,7 @@ from tests.live.token_exact.checks import check_leg  # noqa: E402
 from tests.live.token_exact.evidence import Leg, read_leg  # noqa: E402
 from tests.live.token_exact.findings import Findings  # noqa: E402
 from tests.live.token_exact.recomputed import MAX_GAP, recompute, swapped_gap  # noqa: E402
-from tests.live.token_exact.teacher import Teacher  # noqa: E402
+from tests.live.token_exact.teacher import Teacher, build_seeing_model  # noqa: E402
 
 NUMBERS = {"exact": range(0, 6), "drifting": range(6, 12), "canonical": range(12, 16)}
 WRONG_PICTURE_GAP = 1e-3
@@ -26,23 +26,21 @@ WRONG_PICTURE_GAP = 1e-3
 
 @dataclass(frozen=True)
 class Proof:
-    played: Played
     leg: Leg
     teacher: Teacher
 
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> Teacher:
-    return Teacher(build_model(tmp_path_factory.mktemp("token_exact") / "model"))
+    return Teacher(build_seeing_model(tmp_path_factory.mktemp("token_exact") / "model"))
 
 
 @pytest.fixture(scope="module", params=LEGS, ids=lambda leg: leg.name)
-def proof(
-    request: pytest.FixtureRequest, teacher: Teacher, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Proof]:
-    folder = tmp_path_factory.mktemp(request.param.name)
-    played = asyncio.run(play(request.param, NUMBERS[request.param.name], model=teacher.folder, folder=folder))
-    yield Proof(played, read_leg(played), teacher)
+def proof(request: pytest.FixtureRequest, teacher: Teacher, tmp_path_factory: pytest.TempPathFactory) -> Proof:
+    leg = request.param
+    folder = tmp_path_factory.mktemp(leg.name)
+    asyncio.run(play(leg, NUMBERS[leg.name], model=teacher.folder, folder=folder))
+    return Proof(read_leg(leg.name, folder), teacher)
 
 
 def test_every_sampled_token_is_trained_once_in_what_the_engine_saw(proof: Proof) -> None:
