@@ -211,7 +211,7 @@ class EndLine(Wire):
     masked: int
     dropped: int = 0
     unfinished: int = 0
-    """Started and cancelled at the time limit, or not started any more."""
+    """Of the prompts that were started: rollouts cancelled at the time limit, or not begun any more."""
     retries: int = 0
     groups: dict[str, int] = {}
     """"kept", and each reason why not, to the number of groups."""
