@@ -20,8 +20,8 @@ BASH: JsonObject = {
 TOOLS = [BASH]
 
 
-def picture_url(seed: int, width: int = 64, height: int = 64) -> str:
-    """A picture of noise around one colour, the same for the same numbers."""
+def picture_url(seed: int, width: int = 56, height: int = 56) -> str:
+    """A picture of noise around one colour, the same for the same numbers. 56 x 56 needs no scaling by Qwen2-VL."""
     rng = random.Random(seed)
     colour = [rng.randrange(256) for _ in range(3)]
     pixels = bytes(min(255, max(0, colour[at % 3] + rng.randint(-20, 20))) for at in range(width * height * 3))
@@ -30,7 +30,7 @@ def picture_url(seed: int, width: int = 64, height: int = 64) -> str:
     return make_data_url(buffer.getvalue())
 
 
-def picture(seed: int, width: int = 64, height: int = 64) -> JsonObject:
+def picture(seed: int, width: int = 56, height: int = 56) -> JsonObject:
     return {"type": "image_url", "image_url": {"url": picture_url(seed, width, height)}}
 
 
