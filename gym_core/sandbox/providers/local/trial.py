@@ -5,8 +5,8 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.box.layout import inside_port
 from gym_core.sandbox.contract import Launch, ModelOnly, Sandbox, SandboxResources, SandboxSpec
-from gym_core.sandbox.providers.local.cell import inside_port
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
 

@@ -1,4 +1,4 @@
-"""The embedded sandbox as its users see it: commands, files, time to live, end."""
+"""The sandbox as its users see it: commands, files, time to live, end."""
 
 import asyncio
 import logging
@@ -8,22 +8,20 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Protocol
 
 from gym_core.errors import SandboxError, SandboxLost
+from gym_core.sandbox.box.channel import Channel, Request, write_all
+from gym_core.sandbox.box.init import NO_FORK, NOT_REGULAR, TOO_LONG
+from gym_core.sandbox.box.layout import inside_port
+from gym_core.sandbox.box.output import OutputPipe
 from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, OnOutput, SandboxSpec
-from gym_core.sandbox.providers.local.bubblewrap import HOME, PATH
-from gym_core.sandbox.providers.local.cell import Cell, inside_port
-from gym_core.sandbox.providers.local.channel import Request, write_all
-from gym_core.sandbox.providers.local.host import Host
-from gym_core.sandbox.providers.local.init import NO_FORK, NOT_REGULAR, TOO_LONG
-from gym_core.sandbox.providers.local.output import OutputPipe
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
 from gym_core.types.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
-_ENV = {"PATH": PATH, "HOME": HOME, "USER": "agent", "LANG": "C.UTF-8", "TERM": "dumb", "TMPDIR": "/tmp"}
 _TRANSFER_TIMEOUT_S = 300.0
 _PING_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_S = 10.0
@@ -34,15 +32,53 @@ _LEFTOVER_S = 0.25
 _CHUNK_BYTES = 2 << 20
 
 
-class LocalSandbox:
-    """Made by `LocalProvider.create`."""
+class Cell(Protocol):
+    """One sandbox's processes, and everything outside that belongs to them."""
 
-    def __init__(self, sandbox_id: SafeId, spec: SandboxSpec, host: Host, on_closed: Callable[[], None]) -> None:
+    name: str
+    """Nobody else's, ever: two providers may use one sandbox id."""
+
+    @property
+    def channel(self) -> Channel:
+        """To process 1. Raises SandboxLost while it is not open."""
+        ...
+
+    @property
+    def init_pid(self) -> int | None:
+        """Process 1 as the host numbers it; None while there is none, or where the host cannot see it."""
+        ...
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Of every command, under what the spec says. Known once it is open."""
+        ...
+
+    @property
+    def enforced(self) -> SandboxEnforcement: ...
+
+    async def open(self) -> None:
+        """When it raises, `close` takes away what there is by then. Raises SandboxUnavailable."""
+        ...
+
+    async def close(self) -> None:
+        """Leaves nothing. Called once."""
+        ...
+
+
+MakeCell = Callable[[Callable[[str], None]], Cell]
+"""Its argument is to be called once, with the reason, when the sandbox ends without `close`."""
+
+
+class BoxSandbox:
+    """Made by the provider that makes its cell."""
+
+    def __init__(
+        self, sandbox_id: SafeId, spec: SandboxSpec, make_cell: MakeCell, on_closed: Callable[[], None]
+    ) -> None:
         self._id = sandbox_id
         self._spec = spec
-        self._host = host
         self._on_closed = on_closed
-        self._cell = Cell(sandbox_id, spec, host, self._gone)
+        self._cell = make_cell(self._gone)
         self._why_gone: str | None = None
         self._ending: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -89,14 +125,7 @@ class LocalSandbox:
 
     @property
     def enforced(self) -> SandboxEnforcement:
-        return SandboxEnforcement(
-            provider="local",
-            mechanism=f"bubblewrap {self._host.bubblewrap.version}",
-            network="exact_port" if isinstance(self._spec.network, ModelOnly) else "none",
-            memory=self._host.cgroups.version if self._host.cgroups else "watchdog",
-            seccomp=True,
-            user="uid_per_sandbox" if self._host.uids else "shared_uid",
-        )
+        return self._cell.enforced
 
     async def exec(self, launch: Launch, on_output: OnOutput | None = None) -> ExecResult:
         """About 3 ms beyond the command's own time; four descriptors while it runs."""
@@ -105,7 +134,7 @@ class LocalSandbox:
             "op": "exec",
             "argv": launch.argv,
             "cwd": launch.cwd,
-            "env": _ENV | self._spec.env | launch.env,
+            "env": self._cell.env | self._spec.env | launch.env,
         }
         _must_be_clean(*launch.argv, *launch.env, *launch.env.values(), launch.cwd or "")
         with (
