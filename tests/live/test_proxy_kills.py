@@ -22,15 +22,15 @@ from gym_core.types.model_call import CallOutcome, ModelCall
 from gym_core.types.wire import JsonObject
 from tests.bench.bench_proxy import run_proxy
 from tests.fakes.model import Calls, Says, ScriptedEndpoint
-from tests.fakes.proxy import PIXEL, RUN_TOKEN, chat
+from tests.fakes.proxy import PIXEL, RUN_TOKEN, chat, eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 KILLS = 25
 SESSIONS, THREADS = 3, 2
 """Conversations at once: a session's threads are like a harness and its sub-agent."""
-LONGEST_S = 0.5
-"""Of the load before the kill: a few hundred calls."""
+MOST_CALLS, LONGEST_S = 16, 0.05
+"""Before the kill: so many answers at most, and then a part of a call, so that a slow machine is killed as late."""
 PROCESSES = multiprocessing.get_context("forkserver")
 """A fork of a process that has imported everything starts in no time, and is as much a process as any."""
 IMPORTED = ["tests.bench.bench_proxy", "fastapi", "uvicorn.protocols.http.httptools_impl", "uvicorn.lifespan.on"]
@@ -162,9 +162,11 @@ async def test_nothing_that_a_client_was_told_is_lost_when_the_proxy_is_killed(
                     for load in loads:
                         for thread in range(THREADS):
                             clients.create_task(load.converse(http, thread))
-                    await asyncio.sleep(rng.uniform(0.02, LONGEST_S))
+                    n_before = rng.randrange(MOST_CALLS)
+                    await eventually(lambda: sum(len(load.told) for load in loads) >= n_before, timeout_s=60)  # noqa: B023 - awaited here
+                    await asyncio.sleep(rng.uniform(0, LONGEST_S))
                     os.kill(pid, signal.SIGKILL)
             n_told += sum(len(load.told) for load in loads)
             n_lost += sum(check(load, endpoint, tmp_path) for load in loads)
-    assert n_told > 10 * KILLS
-    assert n_lost > KILLS
+    assert n_told > 5 * KILLS
+    assert n_lost > 0
