@@ -46,8 +46,8 @@ def response_of(error: Exception) -> Response:
     if isinstance(error, ConfigError):
         return problem_response(422, BAD_REQUEST, str(error), type_name=ValueError.__name__)
     if isinstance(error, (OSError, ValueError)):
-        name = type(error).__name__
-        return problem_response(422, BAD_REQUEST, str(error), type_name=name if name in _STANDARD else "ValueError")
+        name = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _STANDARD)
+        return problem_response(422, BAD_REQUEST, str(error), type_name=name)
     return problem_response(500, FailureKind.INTERNAL, "internal error; the server's log has the traceback")
 
 

@@ -1,0 +1,3 @@
+from tests.sandboxes.fixtures import stage
+
+__all__ = ["stage"]
