@@ -2,8 +2,8 @@
 
     python -m tests.bench sessions [--sessions 24] [--concurrency 3] [--keep FOLDER]
 
-Half of the sessions with `exact_prefix`, a quarter whose answers are cut into tokens at random and whose reasoning is
-dropped by the next prompt, a quarter in the tokenizer's own tokens (tests/live/token_exact). Every sample is checked
+Half of the sessions with `exact_prefix`; the others with prompts that are rendered anew, after answers cut into tokens
+at random (with and without reasoning) or in the tokenizer's own tokens (tests/live/token_exact). Every sample is checked
 against the engine's own log, and its log-probabilities are recomputed by transformers. Ends with 1 if anything does not
 hold.
 """
@@ -25,8 +25,8 @@ from tests.live.token_exact.play import LEGS, Leg, play
 from tests.live.token_exact.recomputed import recompute, swapped_gap
 from tests.live.token_exact.teacher import Teacher, build_seeing_model
 
-SHARES = {"exact": 2, "drifting": 1, "canonical": 1}
-"""Of four."""
+SHARES = {"exact": 4, "drifting": 1, "retokenized": 1, "canonical": 2}
+"""Of eight."""
 
 
 def prove(leg: Leg, numbers: range, *, teacher: Teacher, folder: Path, concurrency: int) -> Findings:
@@ -53,7 +53,7 @@ def run(folder: Path, sessions: int, concurrency: int) -> bool:
     teacher = Teacher(model if model.exists() else build_seeing_model(model))
     everything, first = Findings(), 0
     for leg in LEGS:
-        numbers = range(first, first + max(1, sessions * SHARES[leg.name] // 4))
+        numbers = range(first, first + max(1, sessions * SHARES[leg.name] // 8))
         first = numbers.stop
         found = prove(leg, numbers, teacher=teacher, folder=folder / leg.name, concurrency=concurrency)
         everything.add(found)

@@ -35,7 +35,7 @@ def _check_drift(session: Session, drift: Drift, leg: Leg, teacher: Teacher, fou
     shared = _common(before.full, after.prompt_ids)
     if drift.reason in _SAID_ANEW:
         found.expect(drift.position == shared, f"{drift.call_id}: breaks at {shared}, not {drift.position}")
-        said, says = (teacher.tokenizer.decode(ids) for ids in (before.full, after.prompt_ids))
+        said, says = (teacher.text(ids) for ids in (before.full, after.prompt_ids))
         is_same_text = says.startswith(said)
         found.expect(
             (drift.reason is DriftReason.RETOKENIZED) == is_same_text, f"{drift.call_id}: {drift.reason} is not why"

@@ -49,10 +49,12 @@ _SPLITS = ("--split-seed", "7")
 LEGS = (
     Leg("exact", (*_THINKS, *_SPLITS), exact_prefix=True),
     Leg("drifting", (*_THINKS, *_SPLITS)),
+    Leg("retokenized", (*_SPEAKS, *_SPLITS)),
     Leg("canonical", _SPEAKS),
 )
-"""Prompts that begin with the sampled tokens; prompts rendered anew after tokens cut at random and dropped reasoning;
-and the tokenizer's own tokens, which a new render gives again but for what a harness re-serialises."""
+"""Prompts that begin with the sampled tokens; prompts rendered anew, without the reasoning, after tokens cut at random;
+the same where there is no reasoning; and the tokenizer's own tokens, which a new render gives again but for what a
+harness re-serialises."""
 _STEERED = ("--logits-processors", "tests.live.token_exact.steered_sampling:SteeredSampling")
 VLLM_LEGS = (
     Leg("vllm_exact", _STEERED, exact_prefix=True, is_vllm=True),

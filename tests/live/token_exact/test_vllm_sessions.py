@@ -6,15 +6,14 @@ import pytest
 
 from tests.live.engines import needs_tiny_vlm, needs_vllm
 from tests.live.gyms import needs_toolkit
+from tests.live.token_exact.checks import check_leg
+from tests.live.token_exact.evidence import read_leg
 from tests.live.token_exact.play import VLLM_LEGS, Leg, play
+from tests.live.token_exact.recomputed import MAX_GAP, recompute, swapped_gap
+from tests.live.token_exact.teacher import Teacher, build_seeing_model
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.vllm, needs_toolkit, needs_tiny_vlm, needs_vllm]
-pytest.importorskip("torch", reason="no torch here: run `make tiny-vlm`")
 
-from tests.live.token_exact.checks import check_leg  # noqa: E402 - what follows needs torch
-from tests.live.token_exact.evidence import read_leg  # noqa: E402
-from tests.live.token_exact.recomputed import MAX_GAP, recompute, swapped_gap  # noqa: E402
-from tests.live.token_exact.teacher import Teacher, build_seeing_model  # noqa: E402
 
 NUMBERS = {"vllm_exact": range(0, 3), "vllm_drifting": range(3, 6)}
 WRONG_PICTURE_GAP = 1e-3
