@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gym_core.client import GymClient
-
 from examples.tiny_grpo.engine import Engine
 from examples.tiny_grpo.pictures import Task, draw_task
 from examples.tiny_grpo.policy import ImageBytes, StepReport, TinyPolicy
 from examples.tiny_grpo.warmup import warm_up
 from gym_core.capture.images import parse_data_url
+from gym_core.client import GymClient
+from gym_core.types.policy import PauseMode
 from gym_core.types.sample import TrainingSample
 from gym_core.types.session import Sampling
 from gym_core.types.trainer import GroupOptions, RolloutLine, RolloutsRequest
@@ -104,7 +104,7 @@ class Trainer:
     async def _publish(self, version: int) -> None:
         """New weights into the engine, while no call is under way."""
         self.policy.save()
-        await self.gym.pause(mode="drain")
+        await self.gym.pause(PauseMode.DRAIN)
         await self.engine.reload_weights()
         await self.gym.set_version(version)
         await self.gym.resume()
