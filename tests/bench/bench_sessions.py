@@ -2,8 +2,8 @@
 
     python -m tests.bench sessions [--sessions 24] [--concurrency 3] [--keep FOLDER]
 
-Half of the sessions with `exact_prefix`; the others with prompts that are rendered anew, after answers cut into tokens
-at random (with and without reasoning) or in the tokenizer's own tokens (tests/live/token_exact). Every sample is checked
+Half of the sessions with `exact_prefix`; the others with prompts rendered anew, after answers cut into tokens at random
+(with and without reasoning) or in the tokenizer's own tokens (tests/live/token_exact). Every sample is checked
 against the engine's own log, and its log-probabilities are recomputed by transformers. Ends with 1 if anything does not
 hold.
 """
