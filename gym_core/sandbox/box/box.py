@@ -187,8 +187,10 @@ class BoxSandbox:
             return bytes(pipe.content)
 
     async def renew(self) -> None:
-        self._must_live()
-        self._touch()
+        """Process 1 hears of it too: it ends a sandbox whose owner does not."""
+        async with self._request({"op": "ping"}) as running:
+            if not await running.ended_within(_PING_TIMEOUT_S):
+                raise SandboxError(f"sandbox {self._id!r}: process 1 does not answer")
 
     async def is_alive(self) -> bool:
         if self._why_gone is not None:

@@ -1,10 +1,12 @@
-"""Process 1 of an embedded sandbox: starts commands, moves files, hands out the listening socket.
+"""Process 1 of a sandbox: starts commands, moves files, hands out the listening socket.
 
-It is copied into the sandbox and run there by path, so it imports the standard library alone, and little of it, since
+It is put into the sandbox and run there by path, so it imports the standard library alone, and little of it, since
 each sandbox pays for it at its start; `channel.py` is the other end. Started as
-`init.py CONTROL_FD PORT MAX_PROCESSES DATA_MIB WORKDIR`; PORT 0 means no network, MAX_PROCESSES and DATA_MIB 0 that a
-control group limits instead. One JSON object per message; a request that is too long for one message is in a memory
-file, which is then its first descriptor. Requests, with the descriptors that come along:
+`init.py CONTROL PORT MAX_PROCESSES DATA_MIB IDLE_S FILTER WORKDIR`. CONTROL is the control socket, a descriptor or the
+path of one that listens; PORT 0 means no network; MAX_PROCESSES and DATA_MIB 0 that a control group limits instead;
+IDLE_S is how long to live unused (0: for ever); FILTER is the path of a system-call filter, "" when there is
+one already. One JSON object per message; a request that is too long for one message is in a memory file, which is then
+its first descriptor. Requests, with the descriptors that come along:
 
     {"op": "exec", "id", "argv", "cwd", "env"}   [stdout, stderr]          ends in {"event": "exit", "id", "status"}
     {"op": "put", "id", "path", "mode"}          [memory file to copy]     the same; `status` is 0, errno or below
@@ -29,7 +31,9 @@ import select
 import signal
 import socket
 import stat
+import struct
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,15 +51,18 @@ MESSAGE_BYTES = 128 << 10
 CHUNK_BYTES = 1 << 20
 TASK_OOM_SCORE = "900"
 PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 HANDLED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Init:
-    def __init__(self, control: socket.socket, data_mib: int, workdir: str) -> None:
+    def __init__(self, control: socket.socket, data_mib: int, idle_s: int, workdir: str) -> None:
         self.control = control
         self.data_mib = data_mib
+        self.idle_s = idle_s
+        self.last_use = time.monotonic()
         self.workdir = workdir
         self.children: dict[int, int] = {}
         """Process to request id."""
@@ -78,12 +85,15 @@ class Init:
         poll.register(self.control, select.POLLIN)
         poll.register(self.wake_read, select.POLLIN)
         while True:
-            for fd, _ in poll.poll():
+            for fd, _ in poll.poll(self.idle_s * 1000 or None):
                 if fd == self.wake_read:
                     os.read(fd, 4096)
                     self.reap()
                 else:
+                    self.last_use = time.monotonic()
                     self.handle(*receive(self.control))
+            if self.idle_s and not self.children and time.monotonic() >= self.last_use + self.idle_s:
+                os._exit(0)  # the kernel ends what still runs here
 
     def handle(self, request: dict[str, Any], fds: list[int]) -> None:
         try:
@@ -157,6 +167,7 @@ class Init:
                 return
             request_id = self.children.pop(pid, None)
             if request_id is not None:
+                self.last_use = time.monotonic()
                 self.exited(request_id, os.waitstatus_to_exitcode(status))
 
 
@@ -270,17 +281,41 @@ def open_listener(port: int) -> socket.socket:
     return listener
 
 
+def open_control(word: str) -> socket.socket:
+    """The only descriptor that stays open, beside the first three."""
+    if word.isdigit():
+        control_fd = int(word)
+        os.closerange(3, control_fd)
+        os.closerange(control_fd + 1, 1 << 16)
+        os.set_inheritable(control_fd, False)
+        return socket.socket(fileno=control_fd)
+    os.closerange(3, 1 << 16)
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control.connect(word)
+    return control
+
+
+def confine(path: str) -> None:
+    """Put a system-call filter, on top of what there is, on this process and all it starts."""
+    with open(path, "rb") as file:
+        program = file.read()
+    instructions = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HP", len(program) // 8, ctypes.addressof(instructions))
+    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, header, 0, 0):
+        raise OSError(ctypes.get_errno(), "no system-call filter: " + os.strerror(ctypes.get_errno()))
+
+
 def main(arguments: list[str]) -> None:
-    control_fd, port, max_processes, data_mib = map(int, arguments[:4])
+    control, filter_path, workdir = arguments[0], arguments[5], arguments[6]
+    port, max_processes, data_mib, idle_s = map(int, arguments[1:5])
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # tasks can neither trace it nor read its memory and environment
     os.umask(0o022)
-    os.set_inheritable(control_fd, False)
-    os.closerange(3, control_fd)
-    os.closerange(control_fd + 1, 1 << 16)
+    init = Init(open_control(control), data_mib, idle_s, workdir)
+    if filter_path:
+        confine(filter_path)
     if max_processes:
         # Set here, in the new user namespace: the kernel then counts this sandbox's processes alone.
         resource.setrlimit(resource.RLIMIT_NPROC, (max_processes, max_processes))
-    init = Init(socket.socket(fileno=control_fd), data_mib, arguments[4])
     if port:
         # A socket belongs to the network namespace it was made in, so the host can accept on this one.
         with open_listener(port) as listener:

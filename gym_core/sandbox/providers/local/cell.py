@@ -9,10 +9,11 @@ import shutil
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 
 from gym_core.errors import SandboxLost, SandboxUnavailable
 from gym_core.sandbox.box.channel import Channel
-from gym_core.sandbox.box.layout import ENV, INIT_PATH, OPEN_FILES, inside_port
+from gym_core.sandbox.box.layout import ENV, OPEN_FILES, InitStart
 from gym_core.sandbox.box.relay import Relay
 from gym_core.sandbox.contract import ModelOnly, SandboxSpec
 from gym_core.sandbox.providers.local import diagnosis
@@ -146,11 +147,11 @@ class Cell:
         return [setpriv, *user, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"]
 
     def _init_argv(self, control_fd: int) -> list[str]:
-        resources, network = self._spec.resources, self._spec.network
-        port = inside_port(network) if isinstance(network, ModelOnly) else 0
-        limits = (0, 0) if self._cgroup else (resources.pids, resources.memory_mib * _DATA_FACTOR)
-        python = init_interpreter(self._spec.mounts)
-        return [python, "-I", "-S", INIT_PATH, *map(str, (control_fd, port, *limits)), self._spec.workdir]
+        resources = self._spec.resources
+        start = InitStart(control=str(control_fd))
+        if self._cgroup is None:
+            start = replace(start, max_processes=resources.pids, data_mib=resources.memory_mib * _DATA_FACTOR)
+        return start.argv(init_interpreter(self._spec.mounts), self._spec)
 
     async def _watch_exit(self, process: Process) -> None:
         await process.exited.wait()
