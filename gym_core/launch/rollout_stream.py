@@ -1,28 +1,26 @@
-"""One request of a trainer while it is played: prompts chosen, groups closed, lines handed out at the reader's pace."""
+"""One request of a trainer while it is played: rollouts begun, journaled, and handed out at the reader's pace."""
 
 import asyncio
 import itertools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gym_core.errors import ConfigError, EpisodeError, FailureKind
 from gym_core.http.problem import BAD_REQUEST
 from gym_core.launch.outbox import Outbox
-from gym_core.launch.rollout_lines import Fate, LineMaker, RolloutFacts, encoded
+from gym_core.launch.rollout_groups import Delivery, Finished, GroupBook
+from gym_core.launch.rollout_lines import LineMaker, RolloutFacts, encoded
 from gym_core.launch.rollout_tally import SentLine, StoppedBy, Tally
 from gym_core.rollout.collect import Breakdown, Collector, PlayEpisode
-from gym_core.rollout.groups import Judged, Member, Played, is_stale, judge_group, rank_groups, schedule_of
 from gym_core.rollout.journal import JournalEntry, Place, RolloutJournal, key_of
 from gym_core.types.rollout import Failed, RolloutKey, RolloutRecord, RunRequest
 from gym_core.types.trainer import (
     AliveLine,
     ErrorLine,
     GroupLine,
-    GroupOptions,
-    Oversampling,
     RolloutsRequest,
 )
 
@@ -75,32 +73,8 @@ class StreamParts:
 
 
 @dataclass(frozen=True)
-class _Finished:
-    request: RunRequest
-    place: Place
-    facts: RolloutFacts
-
-
-@dataclass(frozen=True)
-class _Delivery:
-    place: Place
-    fate: Fate
-
-
-@dataclass(frozen=True)
 class _End:
     stopped_by: StoppedBy
-
-
-@dataclass
-class _Group:
-    requests: list[RunRequest]
-    finished: dict[int, _Finished] = field(default_factory=dict)
-    """By repeat."""
-
-    @property
-    def in_order(self) -> list[_Finished]:
-        return [self.finished[repeat] for repeat in sorted(self.finished)]
 
 
 class RolloutStream:
@@ -114,14 +88,11 @@ class RolloutStream:
         self._plan = plan
         self._parts = parts
         self._on_close = on_close
-        self._out: Outbox[_Delivery | GroupLine | ErrorLine | _End] = Outbox(MAX_UNDELIVERED)
+        self._out: Outbox[Delivery | GroupLine | ErrorLine | _End] = Outbox(MAX_UNDELIVERED)
         self._collector = Collector(self, parts.play, plan)
-        self._schedule = schedule_of(plan.request.group, repeats=plan.request.num_repeats)
-        self._played = Played(available=len(plan.prompts))
-        self._groups: dict[str, _Group] = {}
-        self._held: list[tuple[_Group, Judged]] = []
+        self._groups = GroupBook(plan.request, available=len(plan.prompts))
         self._group_closed = asyncio.Event()
-        self._replay: dict[RolloutKey, _Finished] = {}
+        self._replay: dict[RolloutKey, Finished] = {}
         self._version: int | None = None
         self._tally = Tally()
         self._journal: asyncio.Future[RolloutJournal] | None = None
@@ -143,16 +114,16 @@ class RolloutStream:
             return encoded(AliveLine(running=self._collector.state.running, finished=self._tally.finished))
         if isinstance(item, GroupLine):
             return encoded(item)
-        if isinstance(item, _Delivery):
+        if isinstance(item, Delivery):
             sent, content = await asyncio.to_thread(self._read, item)
             self._tally.send(sent)
             return content
         self._is_over = True
         if isinstance(item, _End):
-            return encoded(self._tally.end(item.stopped_by, self._collector.state.retries))
+            return encoded(self._tally.end(item.stopped_by, self._collector.state.retries, self._groups.outcomes))
         return encoded(item)
 
-    def _read(self, delivery: _Delivery) -> tuple[SentLine, bytes]:
+    def _read(self, delivery: Delivery) -> tuple[SentLine, bytes]:
         line = self._parts.lines.finished(self._opened.read(delivery.place), delivery.fate)
         return SentLine.of(line), encoded(line)
 
@@ -216,12 +187,12 @@ class RolloutStream:
                 chosen = self._plain() if self._plan.request.group is None else self._grouped()
                 async with aclosing(chosen) as requests:
                     await self._collector.run_stream(requests, expected=self._plan.rollouts)
-            stopped_by = self._schedule.stopped_by(self._played)
+            stopped_by = self._groups.stopped_by
         except TimeoutError:
             if not limit.expired():
                 raise
             stopped_by = "time"
-        await self._flush()
+        self._out.put(*self._groups.flush(self._version))
         return stopped_by
 
     async def _load_replay(self) -> None:
@@ -231,7 +202,7 @@ class RolloutStream:
             entry = await asyncio.to_thread(self._opened.read, place)
             if (request := wanted.get(key_of(entry.line))) is not None:
                 self._tally.finish(entry)
-                self._replay[request.key] = _Finished(request, place, RolloutFacts.of(entry))
+                self._replay[request.key] = Finished(request.key, place, RolloutFacts.of(entry))
         self._tally.replayed = len(self._replay)
         if self._replay:
             await self._refresh_version()
@@ -240,8 +211,7 @@ class RolloutStream:
         """Every rollout, a first pass over the prompts before the second."""
         self._tally.prompts, self._tally.started = len(self._plan.prompts), self._plan.rollouts
         for finished in self._replay.values():
-            self._deliver(finished)
-            await self._out.room()
+            await self._settle(finished)
         by_repeat = itertools.zip_longest(*self._plan.prompts)
         for request in itertools.chain.from_iterable(by_repeat):
             if request is not None and request.key not in self._replay:
@@ -252,20 +222,19 @@ class RolloutStream:
         selection wants."""
         while True:
             self._group_closed.clear()
-            wanted = self._schedule.wanted(self._played)
-            if not wanted and not self._groups:
+            wanted = self._groups.wanted
+            if not wanted and not self._groups.are_open:
                 return
-            for prompt in self._plan.prompts[self._played.started : self._played.started + wanted]:
-                self._played = replace(self._played, started=self._played.started + 1, open=self._played.open + 1)
+            first = self._groups.started
+            for prompt in self._plan.prompts[first : first + wanted]:
+                self._groups.begin(prompt)
                 self._tally.prompts += 1
                 self._tally.started += len(prompt)
-                group = self._groups[prompt[0].key.task_hash] = _Group(prompt)
                 for request in prompt:
                     if request.key not in self._replay:
                         yield request
                     else:
-                        self._join(group, self._replay[request.key])
-                        await self._out.room()
+                        await self._settle(self._replay[request.key])
             if not wanted:
                 await self._group_closed.wait()
 
@@ -276,16 +245,14 @@ class RolloutStream:
         entry, place = await asyncio.to_thread(self._keep, record)
         await self._refresh_version()
         self._tally.finish(entry)
-        request = RunRequest(
-            key=record.key, task_index=record.task_index, task=record.task, environment=record.environment,
-            rollout_id=record.evidence.episode_id.rollout_id,
-        )  # fmt: skip
-        finished = _Finished(request, place, RolloutFacts.of(entry))
-        group = self._groups.get(record.key.task_hash)
-        if group is None:
-            self._deliver(finished)
-        else:
-            self._join(group, finished)
+        await self._settle(Finished(record.key, place, RolloutFacts.of(entry)))
+
+    async def _settle(self, finished: Finished) -> None:
+        """Put out what can be said now, and wait for room."""
+        ready, is_closed = self._groups.join(finished, self._version)
+        self._out.put(*ready)
+        if is_closed:
+            self._group_closed.set()
         await self._out.room()
 
     def _keep(self, record: RolloutRecord) -> tuple[JournalEntry, Place]:
@@ -306,92 +273,3 @@ class RolloutStream:
             self._version = await self._parts.current_version()
         except EpisodeError as error:
             log.warning("policy version not known", extra={"reason": str(error)[:200]})
-
-    # -- groups --------------------------------------------------------------
-
-    def _deliver(self, finished: _Finished, fate: Fate | None = None) -> None:
-        self._out.put(_Delivery(finished.place, fate or Fate(policy_version=self._version)))
-
-    def _join(self, group: _Group, finished: _Finished) -> None:
-        group.finished[finished.request.key.repeat] = finished
-        if len(group.finished) == len(group.requests):
-            self._close_group(group)
-
-    def _close_group(self, group: _Group) -> None:
-        options = self._plan.request.group
-        assert options is not None  # a group is made where one was asked for
-        del self._groups[group.requests[0].key.task_hash]
-        judged = judge_group([self._member(finished) for finished in group.in_order], options)
-        played = self._played
-        self._played = replace(
-            played,
-            open=played.open - 1,
-            kept_groups=played.kept_groups + (judged.kept > 0),
-            kept_rollouts=played.kept_rollouts + judged.kept,
-        )
-        self._group_closed.set()
-        if judged.kept and isinstance(options.selection, Oversampling):
-            self._held.append((group, judged))
-        else:
-            self._send_group(group, judged)
-
-    def _member(self, finished: _Finished) -> Member:
-        facts = finished.facts
-        is_old = is_stale(facts.oldest_version, self._version, self._plan.request.max_staleness)
-        return Member(
-            reward=None if is_old else facts.reward,
-            end_reason=facts.end_reason,
-            images=facts.images,
-            tokens=facts.tokens,
-            sample_fault=facts.sample_fault,
-        )
-
-    def _send_group(self, group: _Group, judged: Judged) -> None:
-        members = group.in_order
-        for finished, advantage, dropped in zip(members, judged.advantages, judged.dropped, strict=True):
-            self._deliver(finished, Fate(advantage, dropped, self._version))
-        reason = judged.reason
-        if reason is None and len(members) < len(group.requests):
-            reason = "incomplete"
-        self._tally.groups[(reason or "dropped") if not judged.kept else "kept"] += 1
-        first = group.requests[0]
-        line = GroupLine(
-            task_index=first.task_index,
-            advantage_group=first.key.task_hash,
-            statistics=judged.statistics,
-            kept=judged.kept,
-            reason=reason,
-        )
-        self._out.put(line)
-
-    async def _flush(self) -> None:
-        """Nothing more is played: close what is open, and send what was held for the ranking."""
-        for group in list(self._groups.values()):
-            if group.finished:
-                self._close_group(group)
-            else:
-                self._tally.groups["incomplete"] += 1
-        for group, judged in self._ranked():
-            self._send_group(group, judged)
-            await self._out.room()
-
-    def _ranked(self) -> list[tuple[_Group, Judged]]:
-        options = self._plan.request.group
-        if not self._held or not isinstance(options, GroupOptions) or not isinstance(options.selection, Oversampling):
-            return []
-        keep = options.selection.prompts * self._plan.request.num_repeats
-        chosen = rank_groups([judged for _, judged in self._held], keep)
-        found = [
-            (group, _cut(judged, positions))
-            for (group, judged), positions in zip(self._held, chosen, strict=True)
-        ]  # fmt: skip
-        return sorted(found, key=lambda item: -(item[1].statistics.std or 0.0))
-
-
-def _cut(judged: Judged, kept: list[int]) -> Judged:
-    """The group with only those of its members that the ranking chose."""
-    dropped = [
-        reason if reason is not None or position in kept else "ranked_out"
-        for position, reason in enumerate(judged.dropped)
-    ]
-    return replace(judged, dropped=dropped, reason=judged.reason if kept else "ranked_out")

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -40,7 +41,6 @@ class Tally:
     masked: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     sequences: list[SequenceSummary | None] = field(default_factory=list)
-    groups: Counter[str] = field(default_factory=Counter)
     dropped: int = 0
     samples: int = 0
     trainable_tokens: int = 0
@@ -63,7 +63,7 @@ class Tally:
         self.samples += line.samples
         self.trainable_tokens += line.trainable_tokens
 
-    def end(self, stopped_by: StoppedBy, retries: int) -> EndLine:
+    def end(self, stopped_by: StoppedBy, retries: int, groups: Mapping[str, int]) -> EndLine:
         return EndLine(
             prompts=self.prompts,
             rollouts=self.finished,
@@ -73,7 +73,7 @@ class Tally:
             dropped=self.dropped,
             unfinished=self.started - self.finished,
             retries=retries,
-            groups=dict(self.groups),
+            groups=dict(groups),
             stopped_by=stopped_by,
             samples=self.samples,
             trainable_tokens=self.trainable_tokens,
