@@ -29,6 +29,7 @@ class _Entry:
 
 _PROVIDERS = {
     "local": _Entry("gym_core.sandbox.providers.local", "LocalSandboxConfig", "LocalProvider"),
+    "docker": _Entry("gym_core.sandbox.providers.docker", "DockerSandboxConfig", "DockerProvider"),
 }
 
 _METADATA = "default_metadata"

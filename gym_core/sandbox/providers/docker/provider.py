@@ -1,0 +1,188 @@
+"""The Docker provider: containers without a network, and our own process 1 in each of them."""
+
+import asyncio
+import contextlib
+import ipaddress
+import shutil
+from functools import partial
+from pathlib import Path
+
+from gym_core.errors import SandboxError, SandboxUnavailable
+from gym_core.sandbox.box import init
+from gym_core.sandbox.box.box import BoxSandbox
+from gym_core.sandbox.box.seccomp import seccomp_filter
+from gym_core.sandbox.contract import ModelOnly, SandboxInfo, SandboxSpec, SweepReport
+from gym_core.sandbox.providers.docker.cell import DockerCell, Site
+from gym_core.sandbox.providers.docker.container import LABEL, Ground, sandbox_info
+from gym_core.sandbox.providers.docker.engine import ContainerInfo, Engine, EngineInfo, ImageInfo
+from gym_core.sandbox.providers.docker.settings import DockerSandboxConfig
+from gym_core.sandbox.providers.local.state import BoxRecords, own_folder
+from gym_core.sandbox.providers.local.trial import try_out
+from gym_core.types.ids import SafeId
+from gym_core.types.session import SandboxEnforcement
+
+_BUILD = "`gym sandbox build --provider docker` makes the gym's own"
+
+
+class DockerProvider:
+    """Use it on one event loop."""
+
+    name = "docker"
+
+    def __init__(self, config: DockerSandboxConfig | None = None) -> None:
+        self._config = config or DockerSandboxConfig()
+        self._engine = Engine(self._config.url)
+        self._surveying = asyncio.Lock()
+        self._site: Site | None = None
+        self._info: EngineInfo | None = None
+        self._images: dict[str, ImageInfo] = {}
+        self._boxes: dict[str, BoxSandbox] = {}
+
+    async def check(self) -> SandboxEnforcement:
+        """Runs a sandbox of the configured image and tries its walls: about a second, and once the image's pull."""
+        return await try_out(self.create, python=self._config.python)
+
+    async def create(self, sandbox_id: SafeId, spec: SandboxSpec) -> BoxSandbox:
+        """About half a second; longer for the first of an image that the engine does not have."""
+        self._admit(sandbox_id, spec)
+        site, ground = await self._survey(), await self._ground(spec.image or self._config.image)
+        self._admit(sandbox_id, spec)  # again: others may have come meanwhile
+        box = BoxSandbox(
+            sandbox_id,
+            spec,
+            partial(DockerCell, sandbox_id, spec, site, ground),
+            lambda: self._forget(sandbox_id, box),
+        )
+        self._boxes[sandbox_id] = box
+        try:
+            await box.open()
+        except (OSError, SandboxError) as error:
+            await box.close()
+            if isinstance(error, SandboxUnavailable):
+                raise
+            raise SandboxUnavailable(f"docker: {sandbox_id!r} not made: {error}") from error
+        except BaseException:
+            await box.close()
+            raise
+        return box
+
+    async def list(self) -> list[SandboxInfo]:
+        """All of the engine's, whoever made them."""
+        expiries = {box.record_name: box.expires_at for box in self._boxes.values()}
+        return [
+            sandbox_info(container, next((expiries[n] for n in _names(container) if n in expiries), None))
+            for container in await self._engine.containers(LABEL)
+        ]
+
+    async def sweep(self) -> SweepReport:
+        """Containers of dead owners, those that do not run, and the folders that either left on this machine."""
+        removed, kept = [], 0
+        for container in await self._engine.containers(LABEL):
+            info = sandbox_info(container, None)
+            if not info.is_orphan:
+                kept += 1
+                continue
+            await self._engine.remove(container.id)
+            removed.append(info.sandbox_id)
+        for name, record in self._records().read_all().items():
+            if record.is_orphan:
+                with contextlib.suppress(SandboxUnavailable):
+                    await self._engine.remove(name)
+                await asyncio.to_thread(shutil.rmtree, self._config.state_path / name, ignore_errors=True)
+                self._records().remove(name)
+                if record.sandbox_id not in removed:
+                    removed.append(record.sandbox_id)
+        return SweepReport(removed=removed, kept=kept)
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(box.close() for box in list(self._boxes.values())))
+        await self._engine.aclose()
+
+    def _records(self) -> BoxRecords:
+        return BoxRecords(self._config.state_path)
+
+    async def _survey(self) -> Site:
+        async with self._surveying:
+            if self._site is None:
+                self._info = await self._engine.info()
+                _must_limit(self._info)
+                own_folder(self._config.state_path)
+                self._site = Site(
+                    engine=self._engine,
+                    state_path=self._config.state_path,
+                    records=self._records(),
+                    python=self._config.python,
+                    seccomp=seccomp_filter(),
+                    init=await asyncio.to_thread(Path(init.__file__).read_bytes),
+                )
+            return self._site
+
+    async def _ground(self, image: str | None) -> Ground:
+        if image is None:
+            raise SandboxUnavailable(f"docker: no image is named: set `image` of the sandbox; {_BUILD}")
+        async with self._surveying:  # one pull, however many wait for it
+            if image not in self._images:
+                self._images[image] = await self._image(image)
+            assert self._info
+            return Ground(self._info, self._images[image])
+
+    async def _image(self, name: str) -> ImageInfo:
+        if found := await self._engine.image(name):
+            return found
+        try:
+            await self._engine.pull(name)
+        except SandboxUnavailable as error:
+            raise SandboxUnavailable(f"docker: the engine has no image {name!r}: {error}; {_BUILD}") from error
+        if found := await self._engine.image(name):
+            return found
+        raise SandboxUnavailable(f"docker: image {name!r} was pulled and is not there; {_BUILD}")
+
+    def _admit(self, sandbox_id: SafeId, spec: SandboxSpec) -> None:
+        if sandbox_id in self._boxes:
+            raise SandboxError(f"a sandbox with the id {sandbox_id!r} is alive")
+        if isinstance(spec.network, ModelOnly):
+            _must_be_literal(spec.network.host)
+        limit, asked = self._config.max_memory_mib, spec.resources.memory_mib
+        lent = sum(box.spec.resources.memory_mib for box in self._boxes.values())
+        if limit is not None and lent + asked > limit:
+            raise SandboxUnavailable(
+                f"docker: {asked} MiB more than the {lent} MiB lent would pass max_memory_mib {limit}"
+            )
+
+    def _forget(self, sandbox_id: SafeId, box: BoxSandbox) -> None:
+        if self._boxes.get(sandbox_id) is box:
+            del self._boxes[sandbox_id]
+
+
+def _must_limit(engine: EngineInfo) -> None:
+    """A wall that the engine would leave out without a word is refused here."""
+    if engine.os_type != "linux":
+        raise SandboxUnavailable(f"docker: the engine runs {engine.os_type!r} containers; sandboxes need Linux ones")
+    lacks = [
+        name
+        for name, has in (
+            ("memory", engine.limits_memory),
+            ("processes", engine.limits_processes),
+            ("cores", engine.limits_cores),
+        )
+        if not has
+    ]
+    if lacks:
+        raise SandboxUnavailable(
+            f"docker: the engine cannot limit {', '.join(lacks)}: it needs those control groups (rootless Docker: "
+            "cgroup v2 with their controllers delegated to the user)"
+        )
+    if not any(option.startswith("name=seccomp") for option in engine.security):
+        raise SandboxUnavailable("docker: the engine has no system-call filter; use one with seccomp")
+
+
+def _must_be_literal(host: str) -> None:
+    """A name would be looked up anew at every connection, and could lead elsewhere."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError as error:
+        raise SandboxUnavailable(f"docker: model_only needs a literal address, not {host!r}") from error
+
+
+def _names(container: ContainerInfo) -> list[str]:
+    return [name.lstrip("/") for name in container.names]
