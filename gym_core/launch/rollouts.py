@@ -213,7 +213,7 @@ def _read_prompts(request: RolloutsRequest, setting: RunSetting, assets: AssetSt
     if len(tasks) * request.num_repeats > MAX_ROLLOUTS:
         raise ConfigError(f"{len(tasks)} tasks x {request.num_repeats} repeats: more than {MAX_ROLLOUTS} rollouts")
     tasks = [override_sampling(task, request.sampling) for task in tasks]
-    planned = plan_rollouts(tasks, repeats=request.num_repeats, environment=environment.name)
+    planned = plan_rollouts(tasks, repeats=request.num_repeats, environment=environment.name, allow_twins=True)
     if request.start:
         planned = [_moved(one, request.start) for one in planned]
     return [planned[index :: len(tasks)] for index in range(len(tasks))]

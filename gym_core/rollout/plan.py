@@ -1,5 +1,6 @@
 """Which rollouts a run has to do: tasks times repeats, less what is already written. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -15,14 +16,19 @@ def plan_rollouts(
     environment: str,
     done: AbstractSet[RolloutKey] = frozenset(),
     attempts: Mapping[RolloutKey, int] | None = None,
+    allow_twins: bool = False,
 ) -> list[RunRequest]:
     """Requests in repeat-major order, so that a whole first pass over the tasks comes early.
 
     `attempts` says how many episodes earlier runs already spent on a rollout. Two tasks of one content would share
-    their rollouts' keys: they are refused with ConfigError, since their rows could not be told apart.
+    their rollouts' keys. A file of results refuses them with ConfigError, since a resume could not tell their rows
+    apart; with `allow_twins` the second one's hash ends in "-2" and so on: a group of its own.
     """
     hashes = [task.content_hash() for task in tasks]
-    _refuse_twins(tasks, hashes)
+    if allow_twins:
+        hashes = _numbered(hashes)
+    else:
+        _refuse_twins(tasks, hashes)
     spent = attempts or {}
     requests = []
     for repeat in range(repeats):
@@ -41,6 +47,15 @@ def plan_rollouts(
                 )
             )
     return requests
+
+
+def _numbered(hashes: Sequence[str]) -> list[str]:
+    seen: Counter[str] = Counter()
+    names = []
+    for task_hash in hashes:
+        seen[task_hash] += 1
+        names.append(task_hash if seen[task_hash] == 1 else f"{task_hash}-{seen[task_hash]}")
+    return names
 
 
 def _refuse_twins(tasks: Sequence[Task], hashes: Sequence[str]) -> None:

@@ -143,7 +143,7 @@ class TrainingSample(BulkyWire):
     task_index: int = 0
     environment: str
     advantage_group: str
-    """Equal for the rollouts of one task: its content hash."""
+    """Equal for the rollouts of one task of a request: its content hash, with "-2" for the second of one content."""
     repeat: int
     branch: int = 0
     branch_label: BranchLabel

@@ -174,9 +174,15 @@ async def test_a_row_with_a_wrong_picture_is_named_and_nothing_of_it_is_repeated
     assert reply.json()["error"]["message"].startswith("rows[1]: image")
 
 
-async def test_rows_of_one_content_are_refused(gym: TrainerGym) -> None:
-    reply = await gym.http.post("/v1/rollouts", json={"rows": [make_row("a"), make_row("b"), make_row("a")]})
-    assert (reply.status_code, "tasks 0 (0) and 2 (2)" in reply.text) == (422, True)
+async def test_a_row_that_stands_twice_is_two_groups(gym: TrainerGym) -> None:
+    lines = await lines_of(gym, rows=[make_row("a"), make_row("b"), make_row("a")], num_repeats=2, group={})
+    groups = {line.task_index: line.advantage_group for line in rollouts(lines)}
+    assert len(set(groups.values())) == 3
+    assert groups[2] == f"{groups[0]}-2"
+    assert [sample.advantage_group for line in rollouts(lines) for sample in line.samples] == [
+        line.advantage_group for line in rollouts(lines)
+    ]
+    assert len(rollouts(lines)) == 6
 
 
 async def test_an_endpoint_without_token_ids_is_refused_unless_none_are_wanted(gym: TrainerGym) -> None:
