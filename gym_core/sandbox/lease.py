@@ -1,12 +1,11 @@
 """The lender's side: who may use which of our sandboxes, and until when.
 
-A lease is an id and a token that is good for it alone. It is renewed by every use; one that is not used ends, and its
-sandbox with it, so a borrower that died cannot keep one.
+A lease is an id, its sandbox's, which the borrower chose, and a token that is good for it alone. It is renewed by every
+use; one that is not used ends, and its sandbox with it, so a borrower that died cannot keep one.
 """
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from gym_core.sandbox.contract import Sandbox
 log = logging.getLogger(__name__)
 
 _REAP_INTERVAL_S = 5.0
+_RENEWALS_PER_TTL = 4
+"""At most so often is a sandbox itself renewed, however often its lease is: a renewal may be a call to a service."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,13 @@ class _Lease:
     token: str
     ttl_s: float
     deadline: float
+    renewed_at: float
+    on_end: Callable[[], None]
     uses: int = 0
+
+
+def _nothing() -> None:
+    """For a lease whose end concerns nobody."""
 
 
 class LeaseTable:
@@ -48,6 +55,8 @@ class LeaseTable:
         self._clock = clock
         self._leases: dict[str, _Lease] = {}
         self._reaper: asyncio.Task[None] | None = None
+        self._unclosed: dict[str, _Lease] = {}
+        """Ended leases whose sandbox could not be destroyed: tried again with each reaping."""
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -64,11 +73,14 @@ class LeaseTable:
             await asyncio.gather(self._reaper, return_exceptions=True)
             self._reaper = None
         await asyncio.gather(*(self.release(lease_id) for lease_id in list(self._leases)))
+        await self._close_again()
 
-    def lend(self, sandbox: Sandbox, *, ttl_s: float) -> Grant:
-        """From now on the sandbox is the lease's to close."""
-        lease_id, token = f"lease-{secrets.token_hex(8)}", new_token()
-        self._leases[lease_id] = _Lease(sandbox, token, ttl_s, self._clock() + ttl_s)
+    def lend(self, sandbox: Sandbox, *, ttl_s: float, on_end: Callable[[], None] = _nothing) -> Grant:
+        """From now on the sandbox is the lease's to close; `on_end` is called once it is. Raises SessionError."""
+        lease_id, token, now = sandbox.id, new_token(), self._clock()
+        if lease_id in self._leases or lease_id in self._unclosed:
+            raise SessionError(f"lease {lease_id!r} is out already", kind=FailureKind.SESSION_CONFLICT)
+        self._leases[lease_id] = _Lease(sandbox, token, ttl_s, now + ttl_s, now, on_end)
         return Grant(lease_id, token, ttl_s, time.time() + ttl_s)
 
     def redeem(self, lease_id: str, token: str) -> Sandbox:
@@ -91,7 +103,15 @@ class LeaseTable:
 
     async def renew(self, lease_id: str, token: str) -> float:
         """Seconds until the lease ends, if it is not used."""
-        await self.redeem(lease_id, token).renew()
+        sandbox = self.redeem(lease_id, token)
+        lease, now = self._leases[lease_id], self._clock()
+        if now - lease.renewed_at >= lease.ttl_s / _RENEWALS_PER_TTL:
+            before, lease.renewed_at = lease.renewed_at, now
+            try:
+                await sandbox.renew()
+            except BaseException:
+                lease.renewed_at = before
+                raise
         return self.seconds_left(lease_id, token)
 
     def seconds_left(self, lease_id: str, token: str) -> float:
@@ -103,10 +123,11 @@ class LeaseTable:
         return await self._find(lease_id, token).sandbox.is_alive()
 
     async def release(self, lease_id: str) -> None:
-        """End the lease and destroy its sandbox. Twice is fine."""
+        """End the lease and destroy its sandbox. Twice is fine; so is a provider that fails, for now."""
         lease = self._leases.pop(lease_id, None)
         if lease:
-            await lease.sandbox.close()
+            self._unclosed[lease_id] = lease
+            await self._close(lease_id, lease)
 
     async def reap(self) -> list[str]:
         """End the leases that were not used in time; their ids."""
@@ -114,8 +135,21 @@ class LeaseTable:
         late = [lease_id for lease_id, lease in self._leases.items() if not lease.uses and lease.deadline <= now]
         for lease_id in late:
             log.warning("lease not renewed", extra={"lease": lease_id, "sandbox": self._leases[lease_id].sandbox.id})
-        await asyncio.gather(*(self.release(lease_id) for lease_id in late))
+        await asyncio.gather(*(self.release(lease_id) for lease_id in late), self._close_again())
         return late
+
+    async def _close(self, lease_id: str, lease: _Lease) -> None:
+        try:
+            await lease.sandbox.close()
+        except Exception as error:  # noqa: BLE001 - a service may fail in any way; it is asked again
+            reason = f"{type(error).__name__}: {error}"[:500]
+            log.warning("sandbox not closed", extra={"sandbox": lease.sandbox.id, "reason": reason})
+        else:
+            if self._unclosed.pop(lease_id, None):
+                lease.on_end()
+
+    async def _close_again(self) -> None:
+        await asyncio.gather(*(self._close(lease_id, lease) for lease_id, lease in list(self._unclosed.items())))
 
     async def _reap_forever(self) -> None:
         while True:

@@ -4,12 +4,11 @@ Authors subclass `ResourcesServer`, name their `task_type` and write `verify`. T
 """
 
 import logging
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,10 +25,11 @@ from gym_core.errors import (
     outcome_of,
 )
 from gym_core.http.app import add_route
-from gym_core.sandbox.contract import DEFAULT_WORKDIR, Sandbox, SandboxProvider, SandboxResources, SandboxSpec
+from gym_core.sandbox.contract import DEFAULT_WORKDIR, NetworkPolicy, Sandbox, SandboxResources, SandboxSpec
 from gym_core.sandbox.egress import network_policy
 from gym_core.sandbox.lease import LeaseTable
 from gym_core.sandbox.lease_routes import add_lease_routes
+from gym_core.sandbox.lender import Lender, LendingRules, Lent
 from gym_core.sandbox.providers import open_provider
 from gym_core.servers.aggregate import AggregateReply, AggregateRequest, aggregate_rows
 from gym_core.servers.base import Server, ServerConfig
@@ -63,6 +63,10 @@ class SandboxSettings(Wire):
     ttl_s: float = 7200.0
     """A lent sandbox that nobody used for this long ends; a borrower renews its lease every third of it."""
     resources: SandboxResources = SandboxResources()
+    max_sandboxes: int | None = Field(default=None, gt=0)
+    """So many are lent at once; one more waits for two minutes, then its rollout is masked. None is no limit."""
+    sweep_every_s: float = Field(default=300.0, gt=0)
+    """How often sandboxes whose owner died are looked for and removed; the first time at the start."""
 
 
 class ResourcesServerConfig(ServerConfig):
@@ -118,7 +122,7 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         super().__init__(config, context)
         self.sessions: SessionTable[ResourcesSession] = SessionTable(self._end_session, idle_s=config.session_idle_s)
         self.leases = LeaseTable()
-        self._provider: SandboxProvider | None = None
+        self._lender: Lender | None = None
 
     async def verify(self, submission: Submission[TaskT]) -> Verification:
         """Grade an answer. A plain error is a `verifier_error` and masks; a JudgeError masks as such."""
@@ -135,19 +139,20 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
             block = self.context.slice.sandboxes.get(self.config.sandbox_provider)
             if block is None:
                 raise ConfigError(f"{self.context.name}: no sandbox block named {self.config.sandbox_provider!r}")
-            self._provider = open_provider(block)
-            await self._provider.check()  # better no gym than one whose every rollout is masked
-            swept = await self._provider.sweep()
-            if swept.removed:
-                log.warning("leftovers of dead owners removed", extra={"removed": swept.removed})
+            settings = self.config.sandbox_config
+            rules = LendingRules(
+                ttl_s=settings.ttl_s, sweep_every_s=settings.sweep_every_s, max_sandboxes=settings.max_sandboxes
+            )
+            self._lender = Lender(open_provider(block), rules, self.leases)
+            await self._lender.open(self._network())
         self.sessions.start()
         self.leases.start()
 
     async def close(self) -> None:
         await self.sessions.stop()
         await self.leases.stop()
-        if self._provider:
-            await self._provider.aclose()
+        if self._lender:
+            await self._lender.close()
 
     def add_routes(self, app: "FastAPI") -> None:
         add_route(app, "POST", "/seed_session", self.seed, body=SeedSessionRequest, reply=SeedSessionReply)
@@ -167,46 +172,46 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
     async def _begin_session(self, request: SeedSessionRequest) -> ResourcesSession:
         self.read_task(request.task_data)
         session = ResourcesSession(request)
-        if self._provider:
+        if self._lender:
             with boundary(SandboxError, f"create sandbox for {request.episode_id}"):
-                session.sandbox = await self._provider.create(request.resources_session_id, self._spec(request))
-            session.lease = self._lend(session.sandbox)
+                lent = await self._lender.lend(request.resources_session_id, self._spec(request))
+            session.sandbox, session.lease = lent.sandbox, self._lease_of(lent)
         return session
 
     async def close_session(self, request: CloseSessionRequest) -> CloseSessionReply:
         await self.sessions.close(request.resources_session_id)
         return CloseSessionReply(resources_session_id=request.resources_session_id)
 
-    def _lend(self, sandbox: Sandbox) -> SandboxLease:
-        grant = self.leases.lend(sandbox, ttl_s=self.config.sandbox_config.ttl_s)
+    def _lease_of(self, lent: Lent) -> SandboxLease:
+        sandbox, grant = lent.sandbox, lent.grant
         return SandboxLease(
             lease_id=grant.lease_id,
             url=self.context.slice.url,
             token=grant.token,
-            expires_at=time.time() + self.config.sandbox_config.ttl_s,
+            expires_at=grant.expires_at,
             workdir=sandbox.workdir,
             model_url=sandbox.model_url,
             enforced=sandbox.enforced,
         )
 
-    def _spec(self, request: SeedSessionRequest) -> SandboxSpec:
+    def _network(self) -> NetworkPolicy:
         ref = self.config.sandbox_model_server
+        model_url = self.context.peer_address(ref).url if ref else None
+        return network_policy(self.config.sandbox_network_access, model_url)
+
+    def _spec(self, request: SeedSessionRequest) -> SandboxSpec:
         return SandboxSpec(
             image=self.config.sandbox_config.image,
             ttl_s=self.config.sandbox_config.ttl_s,
             resources=self.config.sandbox_config.resources,
             workdir=self.config.sandbox_workdir,
-            network=network_policy(
-                self.config.sandbox_network_access, self.context.peer_address(ref).url if ref else None
-            ),
+            network=self._network(),
             metadata={"episode": str(request.episode_id), "server": self.context.name},
         )
 
     async def _end_session(self, session: ResourcesSession) -> None:
         if session.lease:
             await self.leases.release(session.lease.lease_id)
-        elif session.sandbox:
-            await session.sandbox.close()
 
     # -- verify -------------------------------------------------------------
 

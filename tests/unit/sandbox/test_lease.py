@@ -106,11 +106,51 @@ async def test_stopping_releases_everything(table: LeaseTable) -> None:
     assert all(sandbox.closed for sandbox in boxes)
 
 
-async def test_renewing_a_lease_renews_the_sandbox(table: LeaseTable) -> None:
+async def test_renewing_a_lease_renews_the_sandbox_but_rarely(table: LeaseTable, clock: Clock) -> None:
     sandbox = box()
-    grant = table.lend(sandbox, ttl_s=60)
-    await table.renew(grant.lease_id, grant.token)
-    assert sandbox.renewals == 1
+    credentials = (grant := table.lend(sandbox, ttl_s=60)).lease_id, grant.token
+    await table.renew(*credentials)
+    assert sandbox.renewals == 0
+    for _ in range(20):
+        clock.now_s += 6
+        await table.renew(*credentials)
+    assert sandbox.renewals == 6
+    assert table.seconds_left(*credentials) == 60
+
+
+async def test_the_id_of_a_lease_is_its_sandbox_s_and_it_is_lent_once(table: LeaseTable) -> None:
+    sandbox = box("mine")
+    assert table.lend(sandbox, ttl_s=60).lease_id == "mine"
+    with pytest.raises(SessionError, match="out already") as caught:
+        table.lend(box("mine"), ttl_s=60)
+    assert caught.value.kind == FailureKind.SESSION_CONFLICT
+    await table.release("mine")
+    assert table.lend(box("mine"), ttl_s=60).lease_id == "mine"
+
+
+class Stubborn(FakeSandbox):
+    """Cannot be destroyed until `gives_way`."""
+
+    gives_way = False
+
+    async def close(self) -> None:
+        if not self.gives_way:
+            raise RuntimeError("the service is away")
+        await super().close()
+
+
+async def test_a_sandbox_that_could_not_be_destroyed_is_tried_again_and_its_end_told_once(table: LeaseTable) -> None:
+    sandbox, ends = Stubborn("mine", SandboxSpec()), list[str]()
+    grant = table.lend(sandbox, ttl_s=60, on_end=lambda: ends.append("end"))
+    await table.release("mine")
+    with pytest.raises(SessionError, match="no lease"):
+        table.redeem("mine", grant.token)
+    await table.reap()
+    assert (sandbox.closed, ends, len(table)) == (False, [], 0)
+    sandbox.gives_way = True
+    await table.reap()
+    await table.reap()
+    assert (sandbox.closed, ends) == (True, ["end"])
 
 
 async def test_a_fake_can_be_slow_and_can_die() -> None:

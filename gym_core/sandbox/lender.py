@@ -1,0 +1,87 @@
+"""Makes sandboxes of one provider and lends them: each looked at first, so many at once, none forgotten."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from gym_core.sandbox.admission import Admission
+from gym_core.sandbox.contract import ModelOnly, NetworkPolicy, Sandbox, SandboxProvider, SandboxSpec
+from gym_core.sandbox.lease import Grant, LeaseTable
+from gym_core.sandbox.probe import Decoys, must_be_closed
+from gym_core.types.ids import SafeId
+
+log = logging.getLogger(__name__)
+
+_MAX_WAIT_S = 120.0
+"""For a place. Whoever asks gives up after 180 s (`episode.SEED_TIMEOUT_S`), and the sandbox must be made by then."""
+
+
+@dataclass(frozen=True)
+class LendingRules:
+    ttl_s: float
+    """Of a lease that is not used."""
+    sweep_every_s: float
+    max_sandboxes: int | None
+
+
+@dataclass(frozen=True)
+class Lent:
+    sandbox: Sandbox
+    grant: Grant
+
+
+class Lender:
+    """`table` holds the leases, and with them what is lent."""
+
+    def __init__(self, provider: SandboxProvider, rules: LendingRules, table: LeaseTable) -> None:
+        self._provider = provider
+        self._rules = rules
+        self._table = table
+        self._admission = Admission(rules.max_sandboxes, max_wait_s=_MAX_WAIT_S)
+        self._decoys = Decoys()
+        self._janitor: asyncio.Task[None] | None = None
+
+    async def open(self, network: NetworkPolicy) -> None:
+        """Raises SandboxUnavailable: better no gym than one whose every rollout is masked."""
+        await self._provider.check()
+        await self._sweep()
+        await self._decoys.open(network.host if isinstance(network, ModelOnly) else None)
+        self._janitor = asyncio.create_task(self._sweep_for_ever(), name="sandbox-janitor")
+
+    async def close(self) -> None:
+        """Destroys what the provider made, and only that."""
+        if self._janitor:
+            self._janitor.cancel()
+            await asyncio.gather(self._janitor, return_exceptions=True)
+        await self._decoys.close()
+        await self._provider.aclose()
+
+    async def lend(self, sandbox_id: SafeId, spec: SandboxSpec) -> Lent:
+        """A new sandbox whose network was looked at from inside. Raises SandboxUnavailable; nothing is left then."""
+        await self._admission.enter()
+        try:
+            sandbox = await self._provider.create(sandbox_id, spec)
+            try:
+                await must_be_closed(sandbox, self._decoys.doors)
+                grant = self._table.lend(sandbox, ttl_s=self._rules.ttl_s, on_end=self._admission.leave)
+            except BaseException:
+                await sandbox.close()
+                raise
+        except BaseException:
+            self._admission.leave()
+            raise
+        return Lent(sandbox, grant)
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self._rules.sweep_every_s)
+            try:
+                await self._sweep()
+            except Exception:
+                log.exception("sweeping sandboxes failed")
+
+    async def _sweep(self) -> None:
+        """Living neighbours' sandboxes, another gym's on this host or this service, stay."""
+        report = await self._provider.sweep()
+        if report.removed:
+            log.warning("leftovers of dead owners removed", extra={"removed": report.removed, "kept": report.kept})
