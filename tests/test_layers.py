@@ -26,7 +26,7 @@ LAYERS = (
 ONLY_USERS = {
     "omegaconf": {"gym_core/config/compose.py", "gym_core/config/layers.py", "gym_core/config/documents.py"},
     "docker": {"gym_core/sandbox/providers/docker/engine.py"},
-    "opensandbox": {"gym_core/sandbox/providers/opensandbox.py"},
+    "opensandbox": {"gym_core/sandbox/providers/opensandbox/sdk.py"},
     "aiohttp": {"gym_core/http/client.py", "gym_core/http/upstream.py"},
     "pyarrow": {"gym_core/datasets/parquet.py", "gym_core/export/formats/table.py"},
 }

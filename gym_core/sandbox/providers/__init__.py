@@ -30,6 +30,7 @@ class _Entry:
 _PROVIDERS = {
     "local": _Entry("gym_core.sandbox.providers.local", "LocalSandboxConfig", "LocalProvider"),
     "docker": _Entry("gym_core.sandbox.providers.docker", "DockerSandboxConfig", "DockerProvider"),
+    "opensandbox": _Entry("gym_core.sandbox.providers.opensandbox", "OpenSandboxConfig", "OpenSandboxProvider"),
 }
 
 _METADATA = "default_metadata"

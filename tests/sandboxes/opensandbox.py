@@ -1,0 +1,89 @@
+"""The OpenSandbox provider with the real SDK, before a faked server: by heart, and with embedded sandboxes inside."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.contract import Sandbox
+from gym_core.sandbox.providers.local import LocalProvider, LocalSandboxConfig
+from gym_core.sandbox.providers.opensandbox import OpenSandboxConfig, OpenSandboxProvider
+from gym_core.sandbox.providers.opensandbox.sandbox import OpenSandbox
+from gym_core.types.wire import JsonObject
+from tests.fakes.opensandbox import BoxInside, FakeOpenSandbox, Inside, MemoryInside, open_opensandbox
+from tests.fakes.opensandbox.server import API_KEY
+from tests.sandboxes.memory import run_by_heart
+from tests.sandboxes.subject import Ability, Stage, Subject
+
+IMAGE = "visual-coding-opencode"
+
+
+def settings_for(server: FakeOpenSandbox, **changes: object) -> OpenSandboxConfig:
+    return OpenSandboxConfig.model_validate(block_for(server) | changes)
+
+
+def block_for(server: FakeOpenSandbox) -> JsonObject:
+    return {"domain": server.address, "api_key": API_KEY, "image": IMAGE}
+
+
+async def by_heart(name: str, body: dict[str, object]) -> Inside:
+    return MemoryInside(run_by_heart)
+
+
+@asynccontextmanager
+async def open_by_heart(folder: Path) -> AsyncIterator[Stage]:
+    async with open_opensandbox(by_heart) as server, _staged(server) as stage:
+        yield stage
+
+
+@asynccontextmanager
+async def open_with_boxes(folder: Path) -> AsyncIterator[Stage]:
+    boxes = LocalProvider(LocalSandboxConfig(state_dir=str(folder / "state")))
+    try:
+        await boxes.check()
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+
+    async def make(name: str, body: dict[str, object]) -> Inside:
+        limits = body["resourceLimits"]
+        assert isinstance(limits, dict)
+        return await BoxInside.open(boxes, name, int(limits["memory"].removesuffix("Mi")))
+
+    try:
+        async with open_opensandbox(make) as server, _staged(server) as stage:
+            yield stage
+    finally:
+        await boxes.aclose()
+
+
+@asynccontextmanager
+async def _staged(server: FakeOpenSandbox) -> AsyncIterator[Stage]:
+    async def vanish(sandbox: Sandbox) -> None:
+        assert isinstance(sandbox, OpenSandbox)
+        await server.vanish(sandbox.remote_id)
+
+    provider = OpenSandboxProvider(settings_for(server))
+    try:
+        yield Stage(provider, block={"opensandbox": block_for(server)}, vanish=vanish)
+    finally:
+        await provider.aclose()
+
+
+_NO_PROGRAMS = "its sandboxes are in memory and run no programs"
+_NO_NETWORK = "the faked server's sandboxes have no network of their own"
+NO_SIZE = "OpenSandbox has no word for the size of a workspace; single files are bounded"
+_NO_MOUNTS = "the faked server mounts nothing"
+
+OPENSANDBOX_BY_HEART = Subject(
+    "opensandbox by heart",
+    open_by_heart,
+    lacks=dict.fromkeys(set(Ability) - {Ability.LIST, Ability.SHORT_TTL}, _NO_PROGRAMS),
+    is_live=False,
+)
+OPENSANDBOX_FAKED = Subject(
+    "opensandbox faked",
+    open_with_boxes,
+    lacks={Ability.MODEL_ONLY: _NO_NETWORK, Ability.MOUNTS: _NO_MOUNTS, Ability.SIZED_WORKSPACE: NO_SIZE},
+)
