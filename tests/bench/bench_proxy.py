@@ -1,59 +1,80 @@
-"""CPU that the policy proxy itself spends on one session's call, beside asking the endpoint directly.
+"""What the policy proxy adds to a model's endpoint: requests per second and CPU per call, and time to the first token.
 
-    python -m tests.bench.bench_proxy [--rounds 5]
+    python -m tests.bench proxy [--rounds 5] [--sizes tiny "3 MB"]
 
-Endpoint, proxy and client are processes of their own; rounds are interleaved; the figure is the proxy process's CPU
-time from the scheduler, as wall time on a shared machine says little. Each request ends in a message of its own, the
-way a harness's conversation grows. Answers hold 40 sampled tokens with log-probabilities, and the ids of the prompt.
+Endpoint, proxy and client are processes of their own, and endpoint and proxy are asked in turn, round by round, so that
+each ratio is of one moment: on a shared machine times alone say little. CPU is the process's own, from the scheduler.
+
+Sessions' calls (capture on): four at a time; each ends in a message of its own, the way a conversation grows. Answers
+hold 40 sampled tokens with log-probabilities, and the ids of the prompt. The endpoint's own CPU is beside the proxy's:
+it receives the same body with the same HTTP server, looks at none of it, and answers from memory.
+
+Calls without a session (a judge's): relayed event by event; one at a time, the endpoint's events 2 ms apart.
 """
 
 import argparse
 import asyncio
 import base64
 import json
-import multiprocessing
-import os
 import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
-from pathlib import Path
 
 import aiohttp
-import uvicorn
-import uvloop
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gym_core.http.client import HttpPool
-from gym_core.servers.context import ServerContext, ServerSlice
 from gym_core.types.wire import JsonObject
-from model_servers.vllm_model.app import VllmModel, VllmModelConfig
+from tests.bench.measured import load_line, table
+from tests.bench.proxy_parties import SLOWLY, Child, run_endpoint, run_proxy
 from tests.fakes.proxy import RUN_TOKEN, TOOLS
 
-N_TOKENS = 40
-TARGET_MS = {"tiny": 0.6, "0.41 MB": 1.5, "3.3 MB": 5.0}
+CONCURRENCY = 4
+N_STREAMS = 8
+"""A round, of each way."""
 
 
 @dataclass(frozen=True)
 class Size:
     name: str
     texts: int
+    """Messages of 2.5 KB."""
     image_bytes: int
-    prompt_ids: int
     requests: int
+    """A round."""
+    aim_ms: float | None = None
+    """Own CPU a call, on a quiet machine."""
 
 
 SIZES = (
-    Size("tiny", texts=2, image_bytes=0, prompt_ids=200, requests=200),
-    Size("0.41 MB", texts=30, image_bytes=240_000, prompt_ids=8_000, requests=80),
-    Size("3.3 MB", texts=60, image_bytes=2_400_000, prompt_ids=20_000, requests=25),
+    Size("tiny", texts=2, image_bytes=0, requests=60, aim_ms=0.6),
+    Size("30 KB", texts=9, image_bytes=0, requests=50),
+    Size("300 KB", texts=30, image_bytes=160_000, requests=30),
+    Size("0.41 MB", texts=30, image_bytes=240_000, requests=30, aim_ms=1.0),
+    Size("3 MB", texts=60, image_bytes=2_130_000, requests=8),
+    Size("3.3 MB", texts=60, image_bytes=2_400_000, requests=8, aim_ms=3.0),
+    Size("20 MB", texts=60, image_bytes=14_900_000, requests=2),
 )
 
 
-def messages_of(size: Size) -> list[JsonObject]:
+class Bodies:
+    """Requests of one size, alike but for their last message."""
+
+    def __init__(self, size: Size) -> None:
+        fields: JsonObject = {
+            "model": "policy", "max_tokens": 4096, "stream": True, "stream_options": {"include_usage": True},
+            "tools": TOOLS * 8, "messages": _messages(size),
+        }  # fmt: skip
+        self._beginning = json.dumps(fields)[: -len("]}")].encode()
+
+    def with_last(self, text: str) -> bytes:
+        return b'%b, {"role": "user", "content": "%b"}]}' % (self._beginning, text.encode())
+
+
+def _messages(size: Size) -> list[JsonObject]:
+    """A system prompt of 7 KB, three pictures if any, texts."""
     rng = random.Random(size.name)
     found: list[JsonObject] = [{"role": "system", "content": "You are a coding agent. " * 300}]
     if size.image_bytes:
@@ -62,195 +83,154 @@ def messages_of(size: Size) -> list[JsonObject]:
             picture = base64.b64encode(content + bytes([turn])).decode()
             url = {"url": f"data:image/png;base64,{picture}"}
             found.append({"role": "user", "content": [{"type": "image_url", "image_url": url}]})
-    found += [{"role": "user", "content": "measure the distance, then crop\n" * 80} for _ in range(size.texts)]
-    return found
-
-
-def events_of(prompt_ids: int) -> bytes:
-    rng = random.Random(prompt_ids)
-    head = '{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"tiny"'
-    ids = ",".join(str(rng.randrange(150_000)) for _ in range(prompt_ids))
-    chunks = [
-        f'{head},"choices":[{{"index":0,"delta":{{"role":"assistant","content":""}}}}],"prompt_token_ids":[{ids}]}}'
-    ]
-    for token in range(N_TOKENS):
-        logprobs = (
-            f'{{"content":[{{"token":" tok","logprob":-{rng.random():.6f},"bytes":[32,116],"top_logprobs":[]}}]}}'
-        )
-        delta = f'{{"index":0,"delta":{{"content":" tok"}},"logprobs":{logprobs},"token_ids":[{token}]}}'
-        chunks.append(f'{head},"choices":[{delta}]}}')
-    chunks.append(f'{head},"choices":[{{"index":0,"delta":{{}},"finish_reason":"stop"}}]}}')
-    usage = f'{{"prompt_tokens":{prompt_ids},"completion_tokens":{N_TOKENS}}}'
-    chunks.append(f'{head},"choices":[],"usage":{usage}}}')
-    return b"".join(b"data: %b\n\n" % chunk.encode() for chunk in chunks) + b"data: [DONE]\n\n"
-
-
-def run_endpoint(ready: Connection) -> None:
-    """Answers any POST by its body's size; costs as little as a Python server can."""
-    answers = {size.name: events_of(size.prompt_ids) for size in SIZES}
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            return
-        n_bytes, more = 0, True
-        while more:
-            message = await receive()
-            n_bytes += len(message.get("body", b""))
-            more = message.get("more_body", False)
-        name = "tiny" if n_bytes < 50_000 else "0.41 MB" if n_bytes < 1_000_000 else "3.3 MB"
-        headers = [(b"content-type", b"text/event-stream")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": answers[name]})
-
-    _serve(app, ready)
-
-
-def run_proxy(ready: Connection, endpoint_url: str, state_dir: str) -> None:
-    block = {"base_url": endpoint_url, "api_key": "k", "model": "tiny", "session_limits": {"calls_per_minute": 10**9}}
-    slice_ = ServerSlice.model_validate(
-        {
-            "name": "policy_model",
-            "type": "model_servers",
-            "implementation": "vllm_model",
-            "block": {},
-            "run_token": RUN_TOKEN,
-            "state_dir": state_dir,
-            "url": "http://proxy",
-        }
-    )
-    server = VllmModel(VllmModelConfig.model_validate(block), ServerContext(slice_, HttpPool()))
-    _serve(server.make_app(), ready)
-
-
-def _serve(app: ASGIApp, ready: Connection) -> None:
-    config = uvicorn.Config(
-        app,
-        host="127.0.0.1",
-        port=0,
-        http="httptools",
-        loop="uvloop",
-        ws="none",
-        access_log=False,
-        log_level="warning",
-    )
-    server = uvicorn.Server(config)
-
-    async def main() -> None:
-        task = asyncio.create_task(server.serve())
-        while not server.started:  # noqa: ASYNC110 - uvicorn offers a flag and no event
-            await asyncio.sleep(0.01)
-        ready.send(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1")
-        await task
-
-    uvloop.run(main())
-
-
-@dataclass
-class Child:
-    process: multiprocessing.process.BaseProcess
-    url: str
-
-    @classmethod
-    def start(cls, target: Callable[..., None], *arguments: str) -> "Child":
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=target, args=(theirs, *arguments), daemon=True)
-        process.start()
-        return cls(process, ours.recv())
-
-    def cpu_s(self) -> float:
-        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
-
-    def rss_mib(self) -> float:
-        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.join(10)
+    return found + [{"role": "user", "content": "measure the distance, then crop\n" * 80} for _ in range(size.texts)]
 
 
 @dataclass
 class Measured:
+    per_s: list[float] = field(default_factory=list)
     cpu_ms: list[float] = field(default_factory=list)
-    wall_ms: list[float] = field(default_factory=list)
+    """Of the process that was asked, a call, one entry a round."""
+    first_ms: list[float] = field(default_factory=list)
+    """From the request to the first byte of the answer, one entry a stream."""
 
 
-async def ask(http: aiohttp.ClientSession, url: str, key: str, size: Size, bodies: list[bytes]) -> list[float]:
-    walls = []
-    for body in bodies:
-        started = time.perf_counter()
+class Client:
+    def __init__(self, http: aiohttp.ClientSession) -> None:
+        self._http = http
+
+    async def open_session(self, proxy: Child, session_id: str) -> str:
+        """Its key."""
+        headers = {"Authorization": f"Bearer {RUN_TOKEN}"}
+        url = f"{proxy.url}/capture_sessions"
+        async with self._http.post(url, json={"session_id": session_id}, headers=headers) as reply:
+            found: str = (await reply.json())["api_key"]
+            return found
+
+    async def ask(self, url: str, key: str, body: bytes) -> float:
+        """Seconds until the first byte of the answer; its last must be there, too."""
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        async with http.post(f"{url}/chat/completions", data=body, headers=headers) as reply:
-            content = await reply.read()
+        started = time.perf_counter()
+        async with self._http.post(f"{url}/chat/completions", data=body, headers=headers) as reply:
+            beginning = await reply.content.readany()
+            first_s = time.perf_counter() - started
+            content = beginning + await reply.read()
             assert reply.status == 200, content[:300]
-            assert content.endswith(b"data: [DONE]\n\n"), size
-        walls.append((time.perf_counter() - started) * 1e3)
-    return walls
+            assert content.endswith(b"data: [DONE]\n\n"), content[-300:]
+        return first_s
+
+    async def ask_all(self, url: str, key: str, bodies: Sequence[bytes]) -> None:
+        waiting = deque(bodies)
+
+        async def one_after_another() -> None:
+            while waiting:
+                await self.ask(url, key, waiting.popleft())
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CONCURRENCY):
+                group.create_task(one_after_another())
 
 
-def bodies_of(size: Size, round_: int) -> list[bytes]:
-    fields: JsonObject = {
-        "model": "policy",
-        "max_tokens": 4096,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    head, tools = messages_of(size), TOOLS * 8
-    return [
-        json.dumps(
-            fields | {"messages": [*head, {"role": "user", "content": f"{round_}.{i}"}], "tools": tools}
-        ).encode()
-        for i in range(size.requests)
-    ]
+@dataclass
+class Bench:
+    endpoint: Child
+    proxy: Child
+    client: Client
+    calls: dict[str, dict[str, Measured]]
+    """By size, then "direct" or "proxy"."""
+    streams: dict[str, Measured]
+
+    async def run(self, sizes: Sequence[Size], rounds: int) -> None:
+        bodies = {size.name: Bodies(size) for size in sizes}
+        for round_ in range(-1, rounds):  # the first warms up
+            for size in sizes:
+                await self._ask_calls(size, bodies[size.name], round_)
+            await self._ask_streams(round_)
+
+    async def _ask_calls(self, size: Size, bodies: Bodies, round_: int) -> None:
+        key = await self.client.open_session(self.proxy, f"round{round_ + 1}-{size.name.replace(' ', '')}")
+        # The session's first call stores its images.
+        await self.client.ask_all(self.proxy.url, key, [bodies.with_last("first")])
+        asked = [bodies.with_last(f"{round_}.{i}") for i in range(size.requests)]
+        for name, child, token in (("direct", self.endpoint, "-"), ("proxy", self.proxy, key)):
+            cpu_s, started = child.cpu_s(), time.perf_counter()
+            await self.client.ask_all(child.url, token, asked)
+            wall_s = time.perf_counter() - started
+            if round_ >= 0:
+                found = self.calls[size.name][name]
+                found.per_s.append(size.requests / wall_s)
+                found.cpu_ms.append((child.cpu_s() - cpu_s) * 1e3 / size.requests)
+
+    async def _ask_streams(self, round_: int) -> None:
+        asked = {"model": "policy", "stream": True, "messages": [{"role": "user", "content": SLOWLY.decode()}]}
+        body = json.dumps(asked).encode()
+        spent = {"direct": 0.0, "proxy": 0.0}
+        for _ in range(N_STREAMS):
+            for name, child in (("direct", self.endpoint), ("proxy", self.proxy)):
+                cpu_s = child.cpu_s()
+                first_s = await self.client.ask(child.url, RUN_TOKEN, body)
+                spent[name] += child.cpu_s() - cpu_s
+                if round_ >= 0:
+                    self.streams[name].first_ms.append(first_s * 1e3)
+        if round_ >= 0:
+            for name, cpu_s in spent.items():
+                self.streams[name].cpu_ms.append(cpu_s * 1e3 / N_STREAMS)
 
 
-async def open_session(http: aiohttp.ClientSession, proxy: Child, session_id: str) -> str:
-    headers = {"Authorization": f"Bearer {RUN_TOKEN}"}
-    async with http.post(f"{proxy.url}/capture_sessions", json={"session_id": session_id}, headers=headers) as reply:
-        found: str = (await reply.json())["api_key"]
-        return found
+def calls_table(sizes: Sequence[Size], calls: dict[str, dict[str, Measured]]) -> str:
+    rows = []
+    for size in sizes:
+        direct, proxy = calls[size.name]["direct"], calls[size.name]["proxy"]
+        cpu_ms = statistics.median(proxy.cpu_ms)
+        share = statistics.median(ours / theirs for ours, theirs in zip(proxy.per_s, direct.per_s, strict=True))
+        times = statistics.median(ours / theirs for ours, theirs in zip(proxy.cpu_ms, direct.cpu_ms, strict=True))
+        rows.append([
+            size.name, statistics.median(direct.per_s), statistics.median(proxy.per_s), share,
+            statistics.median(direct.cpu_ms), cpu_ms, f"{min(proxy.cpu_ms):.2f}-{max(proxy.cpu_ms):.2f}", times,
+            size.aim_ms,
+        ])  # fmt: skip
+    columns = (
+        "body", "direct req/s", "proxy req/s", "share", "endpoint CPU ms", "proxy CPU ms", "min-max", "times", "aim",
+    )  # fmt: skip
+    return table(columns, rows)
 
 
-async def measure(endpoint: Child, proxy: Child, rounds: int) -> dict[str, dict[str, Measured]]:
-    results = {size.name: {"direct": Measured(), "proxy": Measured()} for size in SIZES}
+def streams_table(streams: dict[str, Measured]) -> str:
+    rows = []
+    for name, found in streams.items():
+        deciles = statistics.quantiles(found.first_ms, n=10)
+        rows.append([name, min(found.first_ms), deciles[4], deciles[8], statistics.median(found.cpu_ms)])
+    return table(("relayed stream", "first byte ms: least", "median", "90 %", "CPU ms a stream"), rows)
+
+
+async def measure(endpoint: Child, proxy: Child, sizes: Sequence[Size], rounds: int) -> Bench:
+    ways = ("direct", "proxy")
     async with aiohttp.ClientSession() as http:
-        for round_ in range(rounds + 1):
-            for size in SIZES:
-                bodies = bodies_of(size, round_)
-                key = await open_session(http, proxy, f"{round_}-{size.name.replace(' ', '')}")
-                await ask(http, proxy.url, key, size, bodies[:2])  # the session's first calls store its images
-                for name, child, token in (("direct", endpoint, "-"), ("proxy", proxy, key)):
-                    before = child.cpu_s()
-                    walls = await ask(http, child.url, token, size, bodies)
-                    if round_ > 0:  # the first warms up
-                        measured = results[size.name][name]
-                        measured.cpu_ms.append((child.cpu_s() - before) * 1e3 / len(bodies))
-                        measured.wall_ms += walls
-    return results
+        calls = {size.name: {way: Measured() for way in ways} for size in sizes}
+        bench = Bench(endpoint, proxy, Client(http), calls, {way: Measured() for way in ways})
+        await bench.run(sizes, rounds)
+        return bench
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--sizes", nargs="+", choices=[size.name for size in SIZES], help="default: all")
+    args = parser.parse_args()
+    sizes = [size for size in SIZES if not args.sizes or size.name in args.sizes]
+    print(f"before: {load_line()}")
     with tempfile.TemporaryDirectory() as state_dir:
         endpoint = Child.start(run_endpoint)
         proxy = Child.start(run_proxy, endpoint.url, state_dir)
         try:
-            results = asyncio.run(measure(endpoint, proxy, rounds))
-            print(f"{'body':10}{'proxy CPU ms':>14}{'(min-max)':>16}{'target':>8}{'direct p50':>12}{'proxy p50':>11}")
-            for name, found in results.items():
-                cpu, direct, via = found["proxy"].cpu_ms, found["direct"].wall_ms, found["proxy"].wall_ms
-                span = f"({min(cpu):.2f}-{max(cpu):.2f})"
-                print(
-                    f"{name:10}{statistics.median(cpu):14.2f}{span:>16}{TARGET_MS[name]:8.1f}"
-                    f"{statistics.median(direct):12.2f}{statistics.median(via):11.2f}"
-                )
+            bench = asyncio.run(measure(endpoint, proxy, sizes, args.rounds))
+            print(calls_table(sizes, bench.calls))
+            print(streams_table(bench.streams))
             print(f"proxy memory: {proxy.rss_mib():.0f} MiB")
         finally:
             proxy.stop()
             endpoint.stop()
+    print(f"after: {load_line()}")
 
 
 if __name__ == "__main__":
