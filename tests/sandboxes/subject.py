@@ -4,7 +4,7 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -43,6 +43,9 @@ class Stage:
     """The configuration by which another process opens the same provider (`open_provider`)."""
     vanish: Callable[[Sandbox], Awaitable[None]] | None = None
     """Ends a sandbox behind the provider's back, as a kill by the kernel or an administrator does."""
+    weaker: Mapping[str, str] = field(default_factory=dict)
+    """Checks of `tests/live/isolation_probe.py` that its sandboxes do not pass, each with the reason. The fewer the
+    better: what is here is in the provider's page too."""
     lender: Lender | None = None
     owned: dict[str, Sandbox] = field(default_factory=dict)
     """The provider's own object behind each sandbox that `open` gave out, by the id of the latter."""
@@ -83,14 +86,18 @@ class Subject:
     """What it cannot do, with the reason that a skipped test shows."""
     is_live: bool = True
     """Makes real sandboxes, so that the fast suite leaves it out."""
+    mark: str | None = None
+    """A mark of pytest's of its own, by which a command of its own runs it."""
 
     def leased(self) -> "Subject":
         """The same sandboxes as their borrowers see them."""
-        return Subject(f"leased {self.name}", lambda folder: _open_leased(self, folder), self.lacks, self.is_live)
+        return replace(self, name=f"leased {self.name}", open=lambda folder: _open_leased(self, folder))
 
     def as_param(self, needed: tuple[Ability, ...]) -> object:
         """What pytest's parametrize takes; skipped when something needed is lacking."""
         marks = [pytest.mark.live] if self.is_live else []
+        if self.mark:
+            marks.append(getattr(pytest.mark, self.mark))
         missing = [ability for ability in needed if ability in self.lacks]
         if missing:
             marks.append(pytest.mark.skip(reason=f"{self.name}: {self.lacks[missing[0]]}"))

@@ -44,6 +44,11 @@ class Cell(Protocol):
         ...
 
     @property
+    def is_ending(self) -> bool:
+        """It has ended, and what belongs to it is being taken away."""
+        return self._ending is not None
+
+    @property
     def init_pid(self) -> int | None:
         """Process 1 as the host numbers it; None while there is none, or where the host cannot see it."""
         ...

@@ -129,7 +129,7 @@ class _Metadata(Wire):
     metadata: dict[str, str]
 
 
-def sandbox_info(container: ContainerInfo, expires_at: float | None) -> SandboxInfo:
+def sandbox_info(container: ContainerInfo) -> SandboxInfo:
     """What its labels say. They are ours, but a person may have written them too."""
     owner = Owner.parse(container.labels.get(_OWNER, ""))
     created_at = container.created_at
@@ -140,7 +140,7 @@ def sandbox_info(container: ContainerInfo, expires_at: float | None) -> SandboxI
         owner=container.labels.get(_OWNER, ""),
         is_orphan=is_idle or (owner is not None and owner.is_known_dead),
         created_at=created_at,
-        expires_at=expires_at,
+        expires_at=None,
         metadata=_metadata(container.labels.get(_METADATA, "{}")),
     )
 

@@ -84,6 +84,10 @@ class ContainerInfo(_Read):
     created_at: float = Field(alias="Created")
     """Unix time, seconds."""
 
+    @property
+    def name(self) -> str:
+        return self.names[0].lstrip("/") if self.names else self.id
+
 
 class Engine:
     """Every method raises SandboxUnavailable when the engine cannot be reached, is late or refuses."""

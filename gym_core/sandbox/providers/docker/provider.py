@@ -1,9 +1,7 @@
 """The Docker provider: containers without a network, and our own process 1 in each of them."""
 
 import asyncio
-import contextlib
 import ipaddress
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +11,10 @@ from gym_core.sandbox.box.box import BoxSandbox
 from gym_core.sandbox.box.seccomp import seccomp_filter
 from gym_core.sandbox.contract import ModelOnly, SandboxInfo, SandboxSpec, SweepReport
 from gym_core.sandbox.providers.docker.cell import DockerCell, Site
-from gym_core.sandbox.providers.docker.container import LABEL, Ground, sandbox_info
-from gym_core.sandbox.providers.docker.engine import ContainerInfo, Engine, EngineInfo, ImageInfo
+from gym_core.sandbox.providers.docker.container import Ground
+from gym_core.sandbox.providers.docker.engine import Engine, EngineInfo, ImageInfo
 from gym_core.sandbox.providers.docker.settings import DockerSandboxConfig
+from gym_core.sandbox.providers.docker.sweep import look, sweep
 from gym_core.sandbox.providers.local.state import BoxRecords, own_folder
 from gym_core.sandbox.providers.local.trial import try_out
 from gym_core.types.ids import SafeId
@@ -67,39 +66,19 @@ class DockerProvider:
         return box
 
     async def list(self) -> list[SandboxInfo]:
-        """All of the engine's, whoever made them."""
+        """All of the engine's, whoever made them, and what dead owners left on this machine."""
         expiries = {box.record_name: box.expires_at for box in self._boxes.values()}
-        return [
-            sandbox_info(container, next((expiries[n] for n in _names(container) if n in expiries), None))
-            for container in await self._engine.containers(LABEL)
-        ]
+        seen = await look(self._engine, BoxRecords(self._config.state_path))
+        return [one.info.model_copy(update={"expires_at": expiries.get(one.name)}) for one in seen]
 
     async def sweep(self) -> SweepReport:
-        """Containers of dead owners, those that do not run, and the folders that either left on this machine."""
-        removed, kept = [], 0
-        for container in await self._engine.containers(LABEL):
-            info = sandbox_info(container, None)
-            if not info.is_orphan:
-                kept += 1
-                continue
-            await self._engine.remove(container.id)
-            removed.append(info.sandbox_id)
-        for name, record in self._records().read_all().items():
-            if record.is_orphan:
-                with contextlib.suppress(SandboxUnavailable):
-                    await self._engine.remove(name)
-                await asyncio.to_thread(shutil.rmtree, self._config.state_path / name, ignore_errors=True)
-                self._records().remove(name)
-                if record.sandbox_id not in removed:
-                    removed.append(record.sandbox_id)
-        return SweepReport(removed=removed, kept=kept)
+        """Waits for those of ours that are ending by themselves."""
+        await asyncio.gather(*(box.close() for box in list(self._boxes.values()) if box.is_ending))
+        return await sweep(self._engine, self._config.state_path)
 
     async def aclose(self) -> None:
         await asyncio.gather(*(box.close() for box in list(self._boxes.values())))
         await self._engine.aclose()
-
-    def _records(self) -> BoxRecords:
-        return BoxRecords(self._config.state_path)
 
     async def _survey(self) -> Site:
         async with self._surveying:
@@ -110,7 +89,7 @@ class DockerProvider:
                 self._site = Site(
                     engine=self._engine,
                     state_path=self._config.state_path,
-                    records=self._records(),
+                    records=BoxRecords(self._config.state_path),
                     python=self._config.python,
                     seccomp=seccomp_filter(),
                     init=await asyncio.to_thread(Path(init.__file__).read_bytes),
@@ -182,7 +161,3 @@ def _must_be_literal(host: str) -> None:
         ipaddress.ip_address(host)
     except ValueError as error:
         raise SandboxUnavailable(f"docker: model_only needs a literal address, not {host!r}") from error
-
-
-def _names(container: ContainerInfo) -> list[str]:
-    return [name.lstrip("/") for name in container.names]
