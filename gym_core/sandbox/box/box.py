@@ -44,11 +44,6 @@ class Cell(Protocol):
         ...
 
     @property
-    def is_ending(self) -> bool:
-        """It has ended, and what belongs to it is being taken away."""
-        return self._ending is not None
-
-    @property
     def init_pid(self) -> int | None:
         """Process 1 as the host numbers it; None while there is none, or where the host cannot see it."""
         ...
@@ -117,6 +112,11 @@ class BoxSandbox:
     def expires_at(self) -> float:
         """Unix time, seconds, if it is not used."""
         return time.time() + self._deadline - self._loop.time()
+
+    @property
+    def is_ending(self) -> bool:
+        """It has ended, and what belongs to it is being taken away."""
+        return self._ending is not None
 
     @property
     def init_pid(self) -> int | None:
