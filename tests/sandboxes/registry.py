@@ -2,11 +2,23 @@
 
 import pytest
 
+from tests.sandboxes.containers import DOCKER
 from tests.sandboxes.embedded import LOCAL
 from tests.sandboxes.memory import FAKE
+from tests.sandboxes.opensandbox import OPENSANDBOX_BY_HEART, OPENSANDBOX_FAKED
 from tests.sandboxes.subject import Ability
 
-SUBJECTS = (FAKE, FAKE.leased(), LOCAL, LOCAL.leased())
+SUBJECTS = (
+    FAKE,
+    FAKE.leased(),
+    LOCAL,
+    LOCAL.leased(),
+    DOCKER,
+    DOCKER.leased(),
+    OPENSANDBOX_BY_HEART,
+    OPENSANDBOX_FAKED,
+    OPENSANDBOX_FAKED.leased(),
+)
 
 
 def every_provider(*needed: Ability) -> pytest.MarkDecorator:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 _SHORTEST_SERVER_TTL_S = 60.0
 """The server takes no shorter one."""
@@ -10,17 +11,30 @@ _SHORTEST_SERVER_TTL_S = 60.0
 _SHORTEST_MARGIN_S = 60.0
 
 
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """What is needed of an event loop."""
+
+    def time(self) -> float: ...
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer: ...
+
+
 class Life:
     """Counts from its making. Renewals at the server are early and rare: one that races the end may orphan."""
 
-    def __init__(self, ttl_s: float, on_end: Callable[[], None]) -> None:
+    def __init__(self, ttl_s: float, on_end: Callable[[], None], clock: Clock | None = None) -> None:
+        """`clock` is the running loop, or a test's."""
         self._ttl_s = ttl_s
         self._on_end = on_end
-        self._loop = asyncio.get_running_loop()
+        self._loop = clock or asyncio.get_running_loop()
         self._uses = 0
         self._server_end = self._loop.time() + self.server_ttl_s
         self._end = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self.touch()
         self._wait()
 

@@ -32,7 +32,7 @@ _UPLOADS = 2
 """Tries of one upload: a daemon has been seen to report one as done that was not."""
 
 _KILLS = 3
-_KILL_PAUSE_S = 0.5
+_KILL_PAUSE_S = 0.2
 _STREAMS = {"o": "stdout", "e": "stderr"}
 
 

@@ -19,7 +19,7 @@ from opensandbox.api.egress.models.policy_status_response import PolicyStatusRes
 from opensandbox.config import ConnectionConfig
 from opensandbox.constants import DEFAULT_EGRESS_PORT
 from opensandbox.exceptions import SandboxApiException
-from opensandbox.models.execd import ExecutionHandlers, ExecutionInit, OutputMessage, RunCommandOpts
+from opensandbox.models.execd import Execution, ExecutionHandlers, ExecutionInit, OutputMessage, RunCommandOpts
 from opensandbox.models.filesystem import WriteEntry
 from opensandbox.models.sandboxes import Host, NetworkPolicy, NetworkRule, SandboxFilter, SandboxInfo, Volume
 from opensandbox.transport import RetryAsyncTransport, RetryPolicy
@@ -34,9 +34,8 @@ log = logging.getLogger(__name__)
 SDK_VERSION = version("opensandbox")
 
 _CONNECTIONS = 1024
+_RETRY_PAUSE = timedelta(milliseconds=100)
 _SLACK_S = 10.0
-"""How much longer than the SDK's own time-outs ours are: its errors say more."""
-
 _PATIENCE_S = 10.0
 """How long a creation that nobody wants any more is waited for; then it goes on alone."""
 
@@ -44,6 +43,7 @@ _UPLOAD_TIMEOUT_S = 300.0
 _UPLOAD_MODE = 600
 """The SDK takes the octal digits as a decimal number."""
 
+_MOST_COMPLAINTS = 20
 _PAGE_SIZE = 100
 _MOST_PAGES = 1000
 _REFUSALS = range(400, 500)
@@ -107,10 +107,11 @@ class EgressPolicy:
 class Remote:
     """One sandbox that the server made."""
 
-    def __init__(self, sandbox: Sandbox, config: OpenSandboxConfig) -> None:
+    def __init__(self, sandbox: Sandbox, config: OpenSandboxConfig, slack_s: float) -> None:
         self._sandbox = sandbox
         self._config = config
-        self._sending: set[asyncio.Future[None]] = set()
+        self._slack_s = slack_s
+        self._stopping: set[asyncio.Future[None]] = set()
 
     @property
     def id(self) -> str:
@@ -124,30 +125,30 @@ class Remote:
         Raises ServiceFault, also when the stream ended before the program or the program failed: what runs here does
         not. Never tried twice.
         """
-        started: list[str] = []
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        complaints: list[str] = []
 
         async def on_init(event: ExecutionInit) -> None:
-            started.append(event.id)
+            if not started.done():
+                started.set_result(event.id)
 
         async def on_stdout(message: OutputMessage) -> None:
             on_text(message.text)
 
-        complaints: list[str] = []
-
         async def on_stderr(message: OutputMessage) -> None:
-            if len(complaints) < 20:
+            if len(complaints) < _MOST_COMPLAINTS:
                 complaints.append(message.text[:200])
 
         handlers = ExecutionHandlers(on_init=on_init, on_stdout=on_stdout, on_stderr=on_stderr, skip_accumulation=True)
         options = RunCommandOpts(timeout=timedelta(seconds=timeout_s), uid=self._config.uid, gid=self._config.uid)
-        finished = False
+        call = asyncio.ensure_future(self._sandbox.commands.run(argv, opts=options, handlers=handlers))
+        ended: Execution | None = None
         try:
-            async with _deadline(timeout_s + _SLACK_S, "a command"):
-                ended = await self._sandbox.commands.run(argv, opts=options, handlers=handlers)
-            finished = ended.exit_code is not None
+            async with _deadline(timeout_s + self._slack_s, "a command"):
+                ended = await asyncio.shield(call)
         finally:
-            if started and not finished:
-                await self._interrupt(started[0])
+            if ended is None or ended.exit_code is None:
+                await self._stop(call, started)
         if ended.exit_code is None:  # neither success nor failure: nobody knows
             raise ServiceFault("a command: its stream ended before it did")
         if ended.exit_code != 0:
@@ -195,36 +196,43 @@ class Remote:
             rules=frozenset((rule.action, rule.target) for rule in policy.egress or ()),
         )
 
-    async def _interrupt(self, execution_id: str) -> None:
-        """The end of a call that was cancelled, too: nobody's cancellation stops it, and its failure is not news."""
+    async def _stop(self, call: "asyncio.Future[Execution]", started: "asyncio.Future[str]") -> None:
+        """Whoever cancels us meanwhile, it is done; that it failed is not news."""
 
-        async def send() -> None:
+        async def stop() -> None:
+            said: set[asyncio.Future[Execution] | asyncio.Future[str]] = {call, started}
+            await asyncio.wait(said, timeout=self._slack_s, return_when=asyncio.FIRST_COMPLETED)
             try:
-                async with self._deadline("interrupting a command"):
-                    await self._sandbox.commands.interrupt(execution_id)
+                if started.done():
+                    async with self._deadline("interrupting a command"):
+                        await self._sandbox.commands.interrupt(started.result())
             except ServiceFault as fault:
                 log.info("command not interrupted", extra={"sandbox": self.id, "reason": str(fault)[:200]})
+            finally:
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
 
-        sending = asyncio.ensure_future(send())
-        self._sending.add(sending)
-        sending.add_done_callback(self._sending.discard)
-        await asyncio.shield(sending)
+        stopping = asyncio.ensure_future(stop())
+        self._stopping.add(stopping)
+        stopping.add_done_callback(self._stopping.discard)
+        await asyncio.shield(stopping)
 
     def _deadline(self, what: str) -> AbstractAsyncContextManager[None]:
-        return _deadline(self._config.request_timeout_s + _SLACK_S, f"sandbox {self.id!r}: {what}")
+        return _deadline(self._config.request_timeout_s + self._slack_s, f"sandbox {self.id!r}: {what}")
 
 
 class Service:
     """The OpenSandbox server."""
 
-    def __init__(self, config: OpenSandboxConfig) -> None:
+    def __init__(self, config: OpenSandboxConfig, slack_s: float = _SLACK_S) -> None:
+        """`slack_s` is how much longer our deadlines are than the SDK's time-outs, whose errors say more."""
         self._config = config
+        self._slack_s = slack_s
         # What the SDK does not do well is said by our errors; its own lines are tracebacks of what we expect.
         logging.getLogger("opensandbox").setLevel(logging.CRITICAL)
         # Requests that may be made twice are; a command or a creation never is.
-        self._transport = RetryAsyncTransport(
-            bounded_transport(max_connections=_CONNECTIONS), RetryPolicy(max_retries=2), owns_inner=True
-        )
+        retries = RetryPolicy(max_retries=2, initial_backoff=_RETRY_PAUSE, max_backoff=_RETRY_PAUSE)
+        self._transport = RetryAsyncTransport(bounded_transport(max_connections=_CONNECTIONS), retries, owns_inner=True)
         self._abandoned: set[asyncio.Task[None]] = set()
         """Ends of creations that nobody waits for any more."""
 
@@ -245,7 +253,7 @@ class Service:
         limit_s = self._config.create_timeout_s
         making = asyncio.ensure_future(self._create(order, limit_s))
         try:
-            done, _ = await asyncio.wait({making}, timeout=limit_s + _SLACK_S)
+            done, _ = await asyncio.wait({making}, timeout=limit_s + self._slack_s)
         except asyncio.CancelledError:
             # Cancelling the request would not stop the server: its answer tells what there is to kill.
             await asyncio.wait({self._keep(self._kill_when_made(making))}, timeout=_PATIENCE_S)
@@ -255,7 +263,7 @@ class Service:
             self._keep(self._kill_when_made(making))
             raise ServiceFault(f"creation: no answer within {limit_s:g} s")
         with _translated("creation"):
-            return Remote(making.result(), self._config)
+            return Remote(making.result(), self._config, self._slack_s)
 
     async def _kill_when_made(self, making: "asyncio.Future[Sandbox]") -> None:
         """One that failed, or was cancelled, has been seen to by the SDK as far as it knew of it."""
@@ -328,7 +336,7 @@ class Service:
         yield manager  # its transport is ours, so there is nothing to close
 
     def _deadline(self, what: str) -> AbstractAsyncContextManager[None]:
-        return _deadline(self._config.request_timeout_s + _SLACK_S, what)
+        return _deadline(self._config.request_timeout_s + self._slack_s, what)
 
 
 def _listed(info: SandboxInfo) -> Listed:
