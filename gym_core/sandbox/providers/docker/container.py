@@ -67,6 +67,7 @@ def container_body(sandbox_id: SafeId, spec: SandboxSpec, ground: Ground, *, fol
         "AttachStderr": True,
         "HostConfig": {
             "NetworkMode": "none",
+            "ExtraHosts": ["sandbox:127.0.0.1"],
             "IpcMode": "private",
             "AutoRemove": True,  # process 1 ends when its owner does, and then nothing is left
             "ReadonlyRootfs": True,

@@ -270,7 +270,9 @@ def _connect(url: str) -> Any:
         raise SandboxUnavailable(
             f"docker: no engine at {path!r} ({error.strerror}): start Docker, or set `host` or DOCKER_HOST"
         ) from error
-    return docker.APIClient(base_url=url, version="auto", timeout=_CALL_TIMEOUT_S + _HTTP_MARGIN_S)
+    api = docker.APIClient(base_url=url, version="auto", timeout=_CALL_TIMEOUT_S + _HTTP_MARGIN_S)
+    api.headers["Connection"] = "close"  # a new one costs next to nothing here; idle ones would hold descriptors
+    return api
 
 
 def _has_tag(name: str) -> bool:
