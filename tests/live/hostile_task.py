@@ -59,7 +59,7 @@ def forks():
             if os.fork() == 0:
                 os.setsid()
         except OSError:
-            time.sleep(0.01)
+            time.sleep(0.1)
 
 
 def memory():
