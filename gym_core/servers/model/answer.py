@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import compress
 from typing import Literal
 
 import msgspec
@@ -117,6 +119,8 @@ class Answer:
 
     def with_own_ids(self, taken: Iterable[str]) -> "Answer":
         """Each tool call under an id that no other call of the session has; the endpoint's own where it is free."""
+        if not self.calls:
+            return self
         used = set(taken)
         calls = []
         for call in self.calls:
@@ -144,6 +148,18 @@ class PartialAnswer:
     gaps: tuple[CaptureGap, ...]
 
 
+_GAPS = (
+    CaptureGap.NO_END,
+    CaptureGap.NO_DONE,
+    CaptureGap.NO_FINISH_REASON,
+    CaptureGap.NO_PROMPT_IDS,
+    CaptureGap.NO_USAGE,
+    CaptureGap.IDS_NOT_LOGPROBS,
+    CaptureGap.IDS_NOT_USAGE,
+    CaptureGap.BAD_LOGPROB,
+)
+
+
 @dataclass
 class _Gathered:
     memory: PromptMemory
@@ -167,8 +183,10 @@ class _Gathered:
         if chunk.error is not _ABSENT and bytes(chunk.error) != b"null":
             complaint = bytes(chunk.error)[:MAX_ERROR_BYTES].decode("utf-8", "replace")
             raise BrokenAnswer(f"error within the stream: {complaint}")
-        self.id = self.id or chunk.id
-        self.usage = chunk.usage or self.usage
+        if not self.id:
+            self.id = chunk.id
+        if chunk.usage:
+            self.usage = chunk.usage
         if chunk.prompt_token_ids is not _ABSENT:
             self.prompt_ids = self.memory.read(bytes(chunk.prompt_token_ids))
         for choice in chunk.choices:
@@ -176,8 +194,10 @@ class _Gathered:
                 self._add_choice(choice)
 
     def _add_choice(self, choice: _Choice) -> None:
-        self.finish_reason = choice.finish_reason or self.finish_reason
-        self.ids += choice.token_ids or ()
+        if choice.finish_reason:
+            self.finish_reason = choice.finish_reason
+        if choice.token_ids:
+            self.ids += choice.token_ids
         if choice.logprobs and choice.logprobs.content:
             for entry in choice.logprobs.content:
                 self.logprobs.append(math.nan if entry.logprob is None else entry.logprob)
@@ -237,23 +257,25 @@ class _Gathered:
             return []
         is_odd = self.usage is not None and len(self.ids) != self.usage.completion_tokens
         is_odd = is_odd or (len(self.logprobs) not in (0, len(self.ids)))
-        return ["token_ids_incomplete"] if is_odd or self.prompt_ids is None or not self._are_ids() else []
+        return ["token_ids_incomplete"] if is_odd or self.prompt_ids is None or not self.are_ids else []
 
     def _gaps(self) -> tuple[CaptureGap, ...]:
-        n_ids = len(self.ids) if self._are_ids() else 0
-        found = {
-            CaptureGap.NO_END: not self.has_end,
-            CaptureGap.NO_DONE: not self.has_done,
-            CaptureGap.NO_FINISH_REASON: not self.finish_reason,
-            CaptureGap.NO_PROMPT_IDS: self.prompt_ids is None,
-            CaptureGap.NO_USAGE: self.usage is None,
-            CaptureGap.IDS_NOT_LOGPROBS: n_ids != len(self.logprobs),
-            CaptureGap.IDS_NOT_USAGE: self.usage is not None and n_ids != self.usage.completion_tokens,
-            CaptureGap.BAD_LOGPROB: not _are_logprobs(self.logprobs),
-        }
-        return tuple(gap for gap, is_there in found.items() if is_there)
+        n_ids, usage = len(self.ids) if self.are_ids else 0, self.usage
+        found = (
+            not self.has_end,
+            not self.has_done,
+            not self.finish_reason,
+            self.prompt_ids is None,
+            usage is None,
+            n_ids != len(self.logprobs),
+            usage is not None and n_ids != usage.completion_tokens,
+            not _are_logprobs(self.logprobs),
+        )
+        return tuple(compress(_GAPS, found)) if any(found) else ()
 
-    def _are_ids(self) -> bool:
+    @cached_property
+    def are_ids(self) -> bool:
+        """Looked at once all have come."""
         return not self.ids or (min(self.ids) >= 0 and max(self.ids) <= _MAX_ID)
 
     def _tokens(self) -> CallTokens | None:
@@ -262,7 +284,7 @@ class _Gathered:
             return None
         return CallTokens(
             np.empty(0, np.int32) if self.prompt_ids is None else self.prompt_ids,
-            np.array(self.ids if self._are_ids() else (), np.int32),
+            np.array(self.ids if self.are_ids else (), np.int32),
             np.array(self.logprobs, np.float32) if self.logprobs else None,
         )
 
@@ -318,10 +340,8 @@ def _decode(data: bytes) -> _Chunk:
         raise BrokenAnswer(f"not a completion: {str(error)[:MAX_ERROR_BYTES]}") from error
 
 
-def _data_lines(raw: bytes) -> Iterator[bytes]:
-    for line in raw.split(b"\n"):
-        if line.startswith(b"data:"):
-            yield line[5:].strip()
+def _data_lines(raw: bytes) -> list[bytes]:
+    return [line[5:].strip() for line in raw.split(b"\n") if line.startswith(b"data:")]
 
 
 def quotes_list_content(text: bytes) -> bool:

@@ -44,21 +44,35 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
 
 async def until_client_leaves(receive: Receive, work: Coroutine[object, object, ResultT]) -> ResultT:
     """The work's result; the work is cancelled when the client goes. Raises ClientLeft, and what the work raises."""
+    waiting = asyncio.current_task()
+    if waiting is None:
+        raise RuntimeError("not in a task")
+    n_cancelled = waiting.cancelling()
     working = asyncio.create_task(work)
+    has_left = False
+
+    def leave(leaving: asyncio.Task[None]) -> None:
+        nonlocal has_left
+        if not leaving.cancelled():
+            has_left = not working.done()
+            working.cancel()
+            leaving.exception()  # looked at, so that nobody complains of it
+
     leaving = asyncio.create_task(caller_gone(receive))
+    leaving.add_done_callback(leave)
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientLeft
-        if working.cancelled():
-            raise Refusal(401, "session_closed", "this session was closed")
-        return working.result()
+        # Itself, rather than the first of both: each task or future in between is one more turn of the event loop.
+        with suppress(Exception, asyncio.CancelledError):
+            await working
     finally:
-        for task in (working, leaving):
-            if not task.done():
-                task.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await task
+        leaving.cancel()
+    if waiting.cancelling() > n_cancelled:
+        raise asyncio.CancelledError
+    if has_left:
+        raise ClientLeft
+    if working.cancelled():
+        raise Refusal(401, "session_closed", "this session was closed")
+    return working.result()
 
 
 async def send_start(send: Send, status: int, headers: Headers) -> None:

@@ -6,8 +6,8 @@ One layer owns the retries of a call, and it is this one. Nothing that a client 
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -235,7 +235,8 @@ class EndpointPool:
         question.body = _capped(question.body, endpoint)
         progress.sent = question.body.narrowed(without, endpoint.token_field)
         content = progress.sent.encode()
-        async with self._slot(progress):
+        await self._take_slot(progress)
+        with self._slot_taken(progress):
             progress.started_at = progress.last_byte_at = self._clock.monotonic()
             try:
                 async with self._upstream.request(
@@ -304,24 +305,28 @@ class EndpointPool:
             # It did not say which. Learned only when leaving them out helps.
             raise _AskAgain(_Question(question.body, question.without | frozenset(candidates)))
 
-    @asynccontextmanager
-    async def _slot(self, progress: Progress) -> AsyncIterator[None]:
-        """A call's turn: one of our slots, while the policy is not paused."""
-        async with AsyncExitStack() as stack:
-            with self._queued(progress):
-                await stack.enter_async_context(self._slots)
-                await self._held(progress)
-            stack.enter_context(self.gate.in_flight())
-            progress.policy_version = self.gate.version
-            yield
-
     @contextmanager
-    def _queued(self, progress: Progress) -> Iterator[None]:
+    def _slot_taken(self, progress: Progress) -> Iterator[None]:
+        """Around a call's turn."""
+        try:
+            with self.gate.in_flight():
+                progress.policy_version = self.gate.version
+                yield
+        finally:
+            self._slots.release()
+
+    async def _take_slot(self, progress: Progress) -> None:
+        """Wait for one of our slots while the policy is not paused. Whoever gets it sends before it awaits anything."""
         asked_at = self._clock.monotonic()
         progress.waits.begin(asked_at)
         try:
             with self.gate.waiting():
-                yield
+                await self._slots.acquire()
+                try:
+                    await self._held(progress)
+                except BaseException:
+                    self._slots.release()
+                    raise
         finally:
             now = self._clock.monotonic()
             progress.queued_s += now - asked_at

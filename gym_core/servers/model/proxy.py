@@ -130,12 +130,12 @@ class ChatProxy:
                 session.note(f"dropped_field:{dropped}")
             if session.has_used_tools and not envelope.has_tools:
                 raise Refusal(400, "tools_missing", "this session's calls declare tools; one without is refused")
-            # Copied once: a picture's message is a megabyte, and the hash of a bytes object is kept with it.
-            raws = [bytes(raw) for raw in envelope.messages]
+            raws = list(envelope.messages)
             messages = [await self._read(session, raw) for raw in raws]
-            pinned = self._pins_system_prompt and session.system_prompts.settled(messages[0].role, envelope.tools, raws)
+            pinned = self._pins_system_prompt and session.system_prompts.settled(envelope.tools, raws[0], messages)
             if pinned:
-                raws[0], messages[0] = pinned, await self._read(session, pinned)
+                raws[0] = Raw(pinned)
+                messages[0] = await self._read(session, raws[0])
         session.has_used_tools = envelope.has_tools
         images = dict.fromkeys(image for message in messages for image in message.images)
         added = [image for image in images if image not in session.images]
@@ -143,14 +143,16 @@ class ChatProxy:
         index, session.calls = session.calls, session.calls + 1
         call = Call(session, index, envelope, messages, added, arrived, self._clock.time())
         call.sending = [
-            Raw(raw if message.rewritten is None else message.rewritten)
+            raw if message.rewritten is None else Raw(message.rewritten)
             for raw, message in zip(raws, messages, strict=True)
         ]
         if pinned:
             call.notes.append("system_prompt_pinned")
         return call
 
-    async def _read(self, session: ModelSession, content: bytes) -> ReadMessage:
+    async def _read(self, session: ModelSession, raw: Raw) -> ReadMessage:
+        # A copy to hash it by, gone before the next one: a picture's message is a megabyte, and comes with every call.
+        content = bytes(raw)
         known = session.memory.recall(content)
         if known is not None:
             return known

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
+from gym_core.servers.model.messages import ReadMessage
+
 MAX_REMEMBERED_BYTES = 16 << 20
 MAX_STARTS = 8
 """Different system prompts before one and the same first message."""
@@ -24,14 +26,15 @@ class SystemPrompts:
         self._known: dict[tuple[int, int, int], list[bytes]] = {}
         self._n_bytes = 0
 
-    def settled(self, role: str, tools: Raw, messages: Sequence[bytes]) -> bytes | None:
+    def settled(self, tools: Raw, first: Raw, messages: Sequence[ReadMessage]) -> bytes | None:
         """The system prompt that this conversation began with; None when the call has it, or none is to be had.
 
-        `role` is the first message's. A call of two messages begins a conversation: its system prompt is its own.
+        `first` is the first message as it came. A call of two messages begins a conversation: its system prompt is its
+        own.
         """
-        if role not in _SYSTEM_ROLES or len(messages) < 2:
+        if len(messages) < 2 or messages[0].role not in _SYSTEM_ROLES:
             return None
-        system, second = messages[:2]
+        system, second = bytes(first), messages[1].kept
         # hash() of bytes is SipHash under a secret of this process: nobody outside can aim at a collision.
         known = self._known.setdefault((hash(bytes(tools)), len(second), hash(second)), [])
         if system in known:
