@@ -16,6 +16,9 @@ log = logging.getLogger(__name__)
 _MAX_WAIT_S = 120.0
 """For a place. Whoever asks gives up after 180 s (`episode.SEED_TIMEOUT_S`), and the sandbox must be made by then."""
 
+_SWEEP_TIMEOUT_S = 120.0
+"""A service that does not answer must hold up neither the start nor the janitor."""
+
 
 @dataclass(frozen=True)
 class LendingRules:
@@ -81,13 +84,15 @@ class Lender:
     async def _sweep_for_ever(self) -> None:
         while True:
             await asyncio.sleep(self._rules.sweep_every_s)
-            try:
-                await self._sweep()
-            except Exception:
-                log.exception("sweeping sandboxes failed")
+            await self._sweep()
 
     async def _sweep(self) -> None:
-        """Living neighbours' sandboxes, another gym's on this host or this service, stay."""
-        report = await self._provider.sweep()
+        """Living neighbours' sandboxes, another gym's on this host or this service, stay. A failure is only told."""
+        try:
+            async with asyncio.timeout(_SWEEP_TIMEOUT_S):
+                report = await self._provider.sweep()
+        except Exception:
+            log.exception("sweeping sandboxes failed")
+            return
         if report.removed:
             log.warning("leftovers of dead owners removed", extra={"removed": report.removed, "kept": report.kept})

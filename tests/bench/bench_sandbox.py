@@ -1,22 +1,28 @@
-"""What an embedded sandbox costs: making, using and closing one, moving files, and a model call from inside.
+"""What a sandbox costs: making, looking at, using and closing one, moving files, and a model call from inside.
 
-    python -m tests.bench.bench_sandbox [--rounds 50] [--at-once 20]
+    python -m tests.bench.bench_sandbox [--rounds 50] [--at-once 20] [--block '{"docker": {"image": "..."}}']
 
-Prints a table. The relay's cost is a call from inside against the same call outside, over one kept connection.
+Prints a table. The embedded provider is measured unless a configuration block names another. The network's cost is a
+call from inside against the same call outside, over one kept connection.
 """
 
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import statistics
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from gym_core.sandbox.contract import Launch, ModelOnly, SandboxResources, SandboxSpec
-from gym_core.sandbox.providers.local import LocalProvider
+from gym_core.sandbox.box.box import BoxSandbox
+from gym_core.sandbox.contract import Launch, ModelOnly, SandboxProvider, SandboxResources, SandboxSpec
+from gym_core.sandbox.probe import Decoys, must_be_closed
+from gym_core.sandbox.providers import open_provider
+from gym_core.types.wire import JsonObject
 
 MIB = 1 << 20
 BLOB_MIB = 64
@@ -71,7 +77,7 @@ async def took(work: Awaitable[object]) -> float:
 
 
 class Bench:
-    def __init__(self, provider: LocalProvider, port: int, table: Table) -> None:
+    def __init__(self, provider: SandboxProvider, port: int, table: Table) -> None:
         self._provider = provider
         self._port = port
         self._table = table
@@ -82,16 +88,23 @@ class Bench:
 
     async def life(self, rounds: int) -> None:
         create: list[float] = []
+        look: list[float] = []
         first: list[float] = []
         close: list[float] = []
+        decoys = Decoys()
+        await decoys.open("127.0.0.1")
         for number in range(rounds):
             with timed(create):
                 sandbox = await self._provider.create(f"life-{number}", self._spec)
+            with timed(look):
+                await must_be_closed(sandbox, decoys.doors)
             with timed(first):
                 await sandbox.exec(TRUE)
             with timed(close):
                 await sandbox.close()
+        await decoys.close()
         self._table.add("create", create)
+        self._table.add("look at its network, before it is lent", look)
         self._table.add("first command", first)
         self._table.add("close", close)
 
@@ -105,11 +118,13 @@ class Bench:
         self._table.line(f"{BLOB_MIB} MiB out", f"{BLOB_MIB / down:.0f} MiB/s")
         small = [await took(sandbox.write("/workspace/small", blob[:MIB])) for _ in range(rounds)]
         self._table.add("1 MiB in", small)
-        argv = ["/usr/bin/python3", "-c", CALL, str(self._port), str(CALLS)]
+        inside_port = urlsplit(sandbox.model_url or "").port
+        argv = ["python3", "-c", CALL, str(inside_port), str(CALLS)]
         inside = float((await sandbox.exec(Launch(argv=argv))).stdout)
+        argv = ["python3", "-c", CALL, str(self._port), str(CALLS)]
         outside = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
         direct = float((await outside.communicate())[0])
-        self._table.line("model call by the relay", f"{inside * 1e3:.3f} ms")
+        self._table.line("model call from inside", f"{inside * 1e3:.3f} ms")
         self._table.line("model call directly", f"{direct * 1e3:.3f} ms   ratio {inside / direct:.2f}")
         await sandbox.close()
 
@@ -118,8 +133,9 @@ class Bench:
         with timed(made):
             boxes = await asyncio.gather(*(self._provider.create(f"crowd-{n}", self._spec) for n in range(count)))
         self._table.line(f"{count} at once: create all", f"{made[0]:.2f} s")
-        sizes = [proportional_kib(box.init_pid) for box in boxes if box.init_pid]
-        self._table.line(f"{count} at once: memory of each, idle", f"{statistics.mean(sizes) / 1024:.1f} MiB")
+        sizes = [proportional_kib(box.init_pid) for box in boxes if isinstance(box, BoxSandbox) and box.init_pid]
+        if sizes:
+            self._table.line(f"{count} at once: memory of each, idle", f"{statistics.mean(sizes) / 1024:.1f} MiB")
         self._table.line(
             f"{count} at once: close all", f"{await took(asyncio.gather(*(b.close() for b in boxes))):.2f} s"
         )
@@ -131,9 +147,9 @@ def proportional_kib(pid: int) -> int:
 
 
 @contextlib.asynccontextmanager
-async def opened() -> AsyncIterator[Bench]:
+async def opened(block: JsonObject) -> AsyncIterator[Bench]:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    provider, table = LocalProvider(), Table()
+    provider, table = open_provider(block), Table()
     try:
         enforced = await provider.check()
         table.line("sandbox", f"{enforced.mechanism}, {enforced.memory}, {enforced.user}")
@@ -143,8 +159,8 @@ async def opened() -> AsyncIterator[Bench]:
         server.close()
 
 
-async def run(*, rounds: int, at_once: int) -> None:
-    async with opened() as bench:
+async def run(block: JsonObject, *, rounds: int, at_once: int) -> None:
+    async with opened(block) as bench:
         await bench.life(rounds)
         await bench.use(rounds)
         await bench.crowd(at_once)
@@ -154,8 +170,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--at-once", type=int, default=20)
+    parser.add_argument("--block", type=json.loads, default={"local": {}}, help="of a sandbox provider, as JSON")
     arguments = parser.parse_args()
-    asyncio.run(run(rounds=arguments.rounds, at_once=arguments.at_once))
+    asyncio.run(run(arguments.block, rounds=arguments.rounds, at_once=arguments.at_once))
 
 
 if __name__ == "__main__":
