@@ -4,7 +4,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
 
+from gym_core.errors import SandboxUnavailable
 from gym_core.sandbox.admission import Admission
 from gym_core.sandbox.contract import ModelOnly, NetworkPolicy, Sandbox, SandboxProvider, SandboxSpec
 from gym_core.sandbox.lease import Grant, LeaseTable
@@ -19,6 +22,8 @@ _MAX_WAIT_S = 120.0
 _SWEEP_TIMEOUT_S = 120.0
 """A service that does not answer must hold up neither the start nor the janitor."""
 
+WeakestNetwork = Literal["exact_port", "host"]
+
 
 @dataclass(frozen=True)
 class LendingRules:
@@ -26,6 +31,8 @@ class LendingRules:
     """Of a lease that is not used."""
     sweep_every_s: float
     max_sandboxes: int | None
+    weakest_network: WeakestNetwork = "exact_port"
+    """Under "host", every port of the model server's address may be reachable beside the model's own."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class Lender:
         try:
             sandbox = await self._provider.create(sandbox_id, spec)
             try:
-                await must_be_closed(sandbox, self.doors)
+                await self._must_be_tight(sandbox, spec)
                 grant = self._table.lend(sandbox, ttl_s=self._rules.ttl_s, on_end=self._admission.leave)
             except BaseException:
                 await sandbox.close()
@@ -80,6 +87,22 @@ class Lender:
             self._admission.leave()
             raise
         return Lent(sandbox, grant)
+
+    async def _must_be_tight(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
+        """First by the provider's own word, then by what is seen from inside. Raises SandboxUnavailable."""
+        said, allowed = sandbox.enforced.network, {"none"}
+        doors = self.doors
+        if isinstance(spec.network, ModelOnly):
+            allowed = {"exact_port", self._rules.weakest_network}
+            if said == "host":
+                open_host = {spec.network.host, urlsplit(sandbox.model_url or "").hostname}
+                doors = [door for door in doors if door.host not in open_host]
+        if said not in allowed:
+            raise SandboxUnavailable(
+                f"sandbox {sandbox.id!r} is not lent: its network is {said!r} by its provider's own word, and "
+                f"{' or '.join(sorted(allowed))} is asked for (`sandbox_config.weakest_network`)"
+            )
+        await must_be_closed(sandbox, doors)
 
     async def _sweep_for_ever(self) -> None:
         while True:

@@ -29,7 +29,7 @@ from gym_core.sandbox.contract import DEFAULT_WORKDIR, NetworkPolicy, Sandbox, S
 from gym_core.sandbox.egress import network_policy
 from gym_core.sandbox.lease import LeaseTable
 from gym_core.sandbox.lease_routes import add_lease_routes
-from gym_core.sandbox.lender import Lender, LendingRules, Lent
+from gym_core.sandbox.lender import Lender, LendingRules, Lent, WeakestNetwork
 from gym_core.sandbox.providers import open_provider
 from gym_core.servers.aggregate import AggregateReply, AggregateRequest, aggregate_rows
 from gym_core.servers.base import Server, ServerConfig
@@ -67,6 +67,9 @@ class SandboxSettings(Wire):
     """So many are lent at once; one more waits for two minutes, then its rollout is masked. None is no limit."""
     sweep_every_s: float = Field(default=300.0, gt=0)
     """How often sandboxes whose owner died are looked for and removed; the first time at the start."""
+    weakest_network: WeakestNetwork = "exact_port"
+    """What `model_only` must mean for a sandbox to be lent. `host` accepts a provider that lets every port of the model
+    server's address through, as OpenSandbox does without a relay; each row says which it was."""
 
 
 class ResourcesServerConfig(ServerConfig):
@@ -141,7 +144,10 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
                 raise ConfigError(f"{self.context.name}: no sandbox block named {self.config.sandbox_provider!r}")
             settings = self.config.sandbox_config
             rules = LendingRules(
-                ttl_s=settings.ttl_s, sweep_every_s=settings.sweep_every_s, max_sandboxes=settings.max_sandboxes
+                ttl_s=settings.ttl_s,
+                sweep_every_s=settings.sweep_every_s,
+                max_sandboxes=settings.max_sandboxes,
+                weakest_network=settings.weakest_network,
             )
             self._lender = Lender(open_provider(block), rules, self.leases)
             await self._lender.open(self._network())

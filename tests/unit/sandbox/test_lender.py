@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from gym_core.errors import SandboxUnavailable
-from gym_core.sandbox.contract import ExecResult, Launch, NoNetwork, SandboxSpec
+from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, NetworkPolicy, NoNetwork, Sandbox, SandboxSpec
 from gym_core.sandbox.lease import LeaseTable
-from gym_core.sandbox.lender import Lender, LendingRules
+from gym_core.sandbox.lender import Lender, LendingRules, WeakestNetwork
+from gym_core.types.session import SandboxEnforcement
 from tests.fakes.sandbox import FakeProvider, FakeSandbox
 
 RULES = LendingRules(ttl_s=60, sweep_every_s=60, max_sandboxes=None)
@@ -104,3 +105,61 @@ async def test_a_sweep_that_fails_is_not_the_last() -> None:
         while provider.sweeps < 4:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.005)
     await lender.close()
+
+
+class Claiming(FakeSandbox):
+    """Its provider says of its network what a test wants."""
+
+    claim = "host"
+
+    @property
+    def enforced(self) -> SandboxEnforcement:
+        return super().enforced.model_copy(update={"network": self.claim})
+
+
+class ClaimingProvider(FakeProvider):
+    """Its sandboxes reach every decoy on one address."""
+
+    def __init__(self, open_host: str) -> None:
+        super().__init__()
+        self.open_host = open_host
+
+    async def create(self, sandbox_id: str, spec: SandboxSpec) -> FakeSandbox:
+        def look(launch: Launch, _: FakeSandbox) -> ExecResult:
+            hosts = launch.argv[6::2]
+            reached = "".join(f"open {host} 1\n" for host in hosts if host == self.open_host)
+            return ExecResult(exit_code=0, stdout=f"model HTTP/1.1 200 OK\n{reached}".encode())
+
+        sandbox = self.sandboxes[sandbox_id] = Claiming(sandbox_id, spec)
+        sandbox.on_exec(look)
+        return sandbox
+
+
+MODEL = ModelOnly(host="127.0.0.1", port=9)
+
+
+async def lend_claimed(provider: FakeProvider, weakest: WeakestNetwork, network: NetworkPolicy = MODEL) -> Sandbox:
+    lender, _ = lender_of(
+        provider, LendingRules(ttl_s=60, sweep_every_s=60, max_sandboxes=None, weakest_network=weakest)
+    )
+    await lender.open(MODEL)
+    try:
+        return (await lender.lend("box", SandboxSpec(network=network))).sandbox
+    finally:
+        await lender.close()
+
+
+async def test_a_provider_that_opens_a_whole_host_lends_only_where_that_is_accepted() -> None:
+    with pytest.raises(SandboxUnavailable, match="'host' by its provider's own word"):
+        await lend_claimed(ClaimingProvider("127.0.0.1"), "exact_port")
+    assert (await lend_claimed(ClaimingProvider("127.0.0.1"), "host")).enforced.network == "host"
+
+
+async def test_a_second_host_is_never_accepted() -> None:
+    with pytest.raises(SandboxUnavailable, match=r"169\.254\.169\.254:1 can be reached"):
+        await lend_claimed(ClaimingProvider("169.254.169.254"), "host")
+
+
+async def test_a_network_where_none_was_asked_for_is_not_lent() -> None:
+    with pytest.raises(SandboxUnavailable, match="and none is asked for"):
+        await lend_claimed(ClaimingProvider(""), "host", NoNetwork())
