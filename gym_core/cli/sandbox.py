@@ -40,6 +40,14 @@ def _add_commands(commands: "_SubParsers") -> None:
         epilog="example: GYM_CACHE_DIR=/srv/gym gym sandbox build",
     )
     build.add_argument("--rebuild", action="store_true", help="replace a toolkit that was changed after it was built")
+    build.add_argument(
+        "--provider", choices=("local", "docker"), default="local", help="docker: build the image of the same content"
+    )
+    image = build.add_argument_group("with --provider docker")
+    image.add_argument("--tag", default="visual-coding-opencode", help="the image's name")
+    image.add_argument("--host", help="the engine's socket; else DOCKER_HOST, else unix:///var/run/docker.sock")
+    image.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE", help="such as BASE=IMAGE")
+    image.add_argument("--network", help="of the build's steps, such as host")
     build.set_defaults(run=run_build)
     check = commands.add_parser(
         "check",
@@ -50,6 +58,12 @@ def _add_commands(commands: "_SubParsers") -> None:
 
 
 def run_build(args: argparse.Namespace) -> int:
+    if args.provider == "docker":
+        # Imported here: the image's build stage has this module and not that one.
+        from gym_core.cli.sandbox_image import build_docker_image
+
+        build_docker_image(args)
+        return _OK
     start = time.monotonic()
     path = toolkit.build(lambda line: print(line, file=sys.stderr, flush=True), rebuild=bool(args.rebuild))
     print(f"{_describe(path)} ({time.monotonic() - start:.1f} s)")

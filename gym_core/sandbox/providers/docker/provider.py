@@ -84,7 +84,7 @@ class DockerProvider:
         async with self._surveying:
             if self._site is None:
                 self._info = await self._engine.info()
-                _must_limit(self._info)
+                must_limit(self._info)
                 own_folder(self._config.state_path)
                 self._site = Site(
                     engine=self._engine,
@@ -133,7 +133,7 @@ class DockerProvider:
             del self._boxes[sandbox_id]
 
 
-def _must_limit(engine: EngineInfo) -> None:
+def must_limit(engine: EngineInfo) -> None:
     """A wall that the engine would leave out without a word is refused here."""
     if engine.os_type != "linux":
         raise SandboxUnavailable(f"docker: the engine runs {engine.os_type!r} containers; sandboxes need Linux ones")
