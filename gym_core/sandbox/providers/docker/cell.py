@@ -16,8 +16,8 @@ from gym_core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from gym_core.sandbox.box.channel import Channel
 from gym_core.sandbox.box.relay import Relay
 from gym_core.sandbox.contract import ModelOnly, SandboxSpec
-from gym_core.sandbox.providers.docker.container import CONTROL, FILTER, INIT, Ground, container_body
-from gym_core.sandbox.providers.docker.engine import Engine, Stderr
+from gym_core.sandbox.providers.docker.container import CONTROL, FILTER, INIT, Ground, container_body, enforcement
+from gym_core.sandbox.providers.docker.engine import Engine, EngineInfo, Stderr
 from gym_core.sandbox.providers.local.state import BoxRecords, own_folder
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
@@ -34,6 +34,7 @@ class Site:
     """What all containers of one provider share."""
 
     engine: Engine
+    info: EngineInfo
     state_path: Path
     records: BoxRecords
     python: str
@@ -71,15 +72,7 @@ class DockerCell:
 
     @property
     def enforced(self) -> SandboxEnforcement:
-        engine = self._ground.engine
-        return SandboxEnforcement(
-            provider="docker",
-            mechanism=f"docker {engine.version}",
-            network="exact_port" if isinstance(self._spec.network, ModelOnly) else "none",
-            memory=f"cgroup_v{engine.cgroup_version}",
-            seccomp=True,
-            user="shared_uid",
-        )
+        return enforcement(self._ground.engine, self._spec.network)
 
     async def open(self) -> None:
         """About half a second, most of it the engine's. When it raises, `close` takes away what there is by then."""

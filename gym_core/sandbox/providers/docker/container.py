@@ -18,10 +18,11 @@ from gym_core.sandbox.box.layout import (
     TMP_MIB,
     InitStart,
 )
-from gym_core.sandbox.contract import SandboxInfo, SandboxSpec
+from gym_core.sandbox.contract import ModelOnly, NetworkPolicy, SandboxInfo, SandboxSpec
 from gym_core.sandbox.owner import Owner
 from gym_core.sandbox.providers.docker.engine import ContainerInfo, EngineInfo, ImageInfo
 from gym_core.types.ids import SafeId
+from gym_core.types.session import SandboxEnforcement
 from gym_core.types.wire import JsonObject, Wire
 
 USER = 1000
@@ -50,6 +51,17 @@ class Ground:
         """The image's own, but home and temporary folder are those that we make."""
         fixed = {name: ENV[name] for name in ("HOME", "USER", "TMPDIR")}
         return ENV | self.image.env | fixed
+
+
+def enforcement(engine: EngineInfo, network: NetworkPolicy) -> SandboxEnforcement:
+    return SandboxEnforcement(
+        provider="docker",
+        mechanism=f"docker {engine.version}",
+        network="exact_port" if isinstance(network, ModelOnly) else "none",
+        memory=f"cgroup_v{engine.cgroup_version}",
+        seccomp=True,
+        user="shared_uid",
+    )
 
 
 def container_body(sandbox_id: SafeId, spec: SandboxSpec, ground: Ground, *, folder: Path, python: str) -> JsonObject:

@@ -11,7 +11,7 @@ from gym_core.sandbox.box.box import BoxSandbox
 from gym_core.sandbox.box.seccomp import seccomp_filter
 from gym_core.sandbox.contract import ModelOnly, SandboxInfo, SandboxSpec, SweepReport
 from gym_core.sandbox.providers.docker.cell import DockerCell, Site
-from gym_core.sandbox.providers.docker.container import Ground
+from gym_core.sandbox.providers.docker.container import Ground, enforcement
 from gym_core.sandbox.providers.docker.engine import Engine, EngineInfo, ImageInfo
 from gym_core.sandbox.providers.docker.settings import DockerSandboxConfig
 from gym_core.sandbox.providers.docker.sweep import look, sweep
@@ -33,18 +33,21 @@ class DockerProvider:
         self._engine = Engine(self._config.url)
         self._surveying = asyncio.Lock()
         self._site: Site | None = None
-        self._info: EngineInfo | None = None
         self._images: dict[str, ImageInfo] = {}
         self._boxes: dict[str, BoxSandbox] = {}
 
     async def check(self) -> SandboxEnforcement:
-        """Runs a sandbox of the configured image and tries its walls: about a second, and once the image's pull."""
+        """Runs a sandbox of the configured image and tries its walls: a second, and once the image's pull. Without
+        one it looks at the engine alone, and says what sandboxes there will have."""
+        if self._config.image is None:
+            return enforcement((await self._survey()).info, ModelOnly(host="127.0.0.1", port=1))
         return await try_out(self.create, python=self._config.python)
 
     async def create(self, sandbox_id: SafeId, spec: SandboxSpec) -> BoxSandbox:
         """About half a second; longer for the first of an image that the engine does not have."""
         self._admit(sandbox_id, spec)
-        site, ground = await self._survey(), await self._ground(spec.image or self._config.image)
+        site = await self._survey()
+        ground = await self._ground(site, spec.image or self._config.image)
         self._admit(sandbox_id, spec)  # again: others may have come meanwhile
         box = BoxSandbox(
             sandbox_id,
@@ -83,11 +86,12 @@ class DockerProvider:
     async def _survey(self) -> Site:
         async with self._surveying:
             if self._site is None:
-                self._info = await self._engine.info()
-                must_limit(self._info)
+                info = await self._engine.info()
+                must_limit(info)
                 own_folder(self._config.state_path)
                 self._site = Site(
                     engine=self._engine,
+                    info=info,
                     state_path=self._config.state_path,
                     records=BoxRecords(self._config.state_path),
                     python=self._config.python,
@@ -96,14 +100,13 @@ class DockerProvider:
                 )
             return self._site
 
-    async def _ground(self, image: str | None) -> Ground:
+    async def _ground(self, site: Site, image: str | None) -> Ground:
         if image is None:
             raise SandboxUnavailable(f"docker: no image is named: set `image` of the sandbox; {_BUILD}")
         async with self._surveying:  # one pull, however many wait for it
             if image not in self._images:
                 self._images[image] = await self._image(image)
-            assert self._info
-            return Ground(self._info, self._images[image])
+            return Ground(site.info, self._images[image])
 
     async def _image(self, name: str) -> ImageInfo:
         if found := await self._engine.image(name):
