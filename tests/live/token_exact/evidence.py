@@ -30,6 +30,8 @@ class Session:
     samples: Sequence[TrainingSample]
     """Of all branches, masked ones included."""
     summary: SequenceSummary | None
+    captures: Path
+    """The file of its calls."""
 
     @property
     def name(self) -> str:
@@ -102,6 +104,6 @@ def read_leg(name: str, folder: Path) -> Leg:
         path = capture_path(run.files.captures, record.evidence.capture.session_id)
         reading = read_session(record, run.files.captures, run.assets, endpoint=endpoint, branches="all")
         calls = {call.call_id: call for call in read_calls(path)}
-        sessions.append(Session(record, calls, reading.samples, reading.summary))
+        sessions.append(Session(record, calls, reading.samples, reading.summary, path))
     answered = (call for session in sessions for call in session.answered())
     return Leg(name, sessions, run.assets, MatchedLog(read_log(folder / LOG_NAME), answered))

@@ -64,7 +64,7 @@ def test_every_sampled_token_is_trained_once_in_what_the_engine_saw(proof: Proof
             assert found.counts["drift reasoning_dropped"] > 0
             assert found.counts["calls incomplete"] > 0
         case "retokenized":
-            assert found.counts["drift retokenized"] > 0
+            assert found.counts["drift retokenized, as a tokenizer tells"] > 0
         case _:
             assert found.counts["drift rerendered"] > 0
 
