@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TINY_VLM_STAMP := $(VENV)/.tiny-vlm-installed
 DEMO_OUTPUT ?= results/demo/puzzles.jsonl
 
-.PHONY: setup toolkit demo test test-live test-docker tiny-vlm vllm test-vllm train-tiny lint schema bench clean
+.PHONY: setup toolkit demo test test-live test-docker test-opensandbox tiny-vlm vllm test-vllm train-tiny lint schema bench clean
 
 setup: $(STAMP)
 
@@ -46,11 +46,15 @@ test: setup
 
 # Needs the toolkit; takes minutes.
 test-live: toolkit tiny-vlm
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or live) and not vllm and not docker"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or live) and not vllm and not docker and not opensandbox"
 
 # The Docker provider on a real engine, started for these tests in a network of its own where Debian's packages can be had.
 test-docker: toolkit
 	$(BIN)/python -m tests.live.docker_engine $(BIN)/python -m pytest -rs -m docker
+
+# The OpenSandbox provider on the real opensandbox-server before such an engine, with stand-ins for its two images.
+test-opensandbox: setup
+	$(BIN)/python -m tests.live.opensandbox_server $(BIN)/python -m pytest -rs -m opensandbox
 
 # The tiny policy's server beside the real vLLM, wire by wire. Minutes, most of them the installation.
 test-vllm: tiny-vlm vllm

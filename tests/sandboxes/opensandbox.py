@@ -1,5 +1,9 @@
-"""The OpenSandbox provider with the real SDK, before a faked server: by heart, and with embedded sandboxes inside."""
+"""The OpenSandbox provider with the real SDK: before a faked server, by heart or with embedded sandboxes inside; and
+before the real one that `python -m tests.live.opensandbox_server` started.
+"""
 
+import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +18,8 @@ from gym_core.sandbox.providers.opensandbox.sandbox import OpenSandbox
 from gym_core.types.wire import JsonObject
 from tests.fakes.opensandbox import BoxInside, FakeOpenSandbox, Inside, MemoryInside, open_opensandbox
 from tests.fakes.opensandbox.server import API_KEY
+from tests.live.docker_engine import client
+from tests.live.opensandbox_server import ADDRESS, DOCKER, KEY, SANDBOX_IMAGE, WHY_NONE
 from tests.sandboxes.memory import run_by_heart
 from tests.sandboxes.subject import Ability, Stage, Subject
 
@@ -71,11 +77,39 @@ async def _staged(server: FakeOpenSandbox) -> AsyncIterator[Stage]:
         await provider.aclose()
 
 
+@asynccontextmanager
+async def open_real(folder: Path) -> AsyncIterator[Stage]:
+    if ADDRESS not in os.environ:
+        pytest.skip(os.environ.get(WHY_NONE, "no OpenSandbox server for tests: `make test-opensandbox` starts one"))
+    block: JsonObject = {"domain": os.environ[ADDRESS], "api_key": os.environ[KEY], "image": SANDBOX_IMAGE}
+    engine = client(os.environ[DOCKER])
+
+    async def vanish(sandbox: Sandbox) -> None:
+        assert isinstance(sandbox, OpenSandbox)
+        await asyncio.to_thread(engine.remove_container, f"sandbox-{sandbox.remote_id}", force=True)
+
+    provider = OpenSandboxProvider(OpenSandboxConfig.model_validate(block))
+    try:
+        yield Stage(provider, block={"opensandbox": block}, vanish=vanish)
+    finally:
+        await provider.aclose()
+        engine.close()
+
+
 _NO_PROGRAMS = "its sandboxes are in memory and run no programs"
 _NO_NETWORK = "the faked server's sandboxes have no network of their own"
 NO_SIZE = "OpenSandbox has no word for the size of a workspace; single files are bounded"
 _NO_MOUNTS = "the faked server mounts nothing"
 
+_EVERY_PORT = "it lets through every port of an address; tests/live/test_opensandbox.py shows what it stops"
+_SLOW_END = "its server takes seconds to end one; tests/live/test_opensandbox.py waits for it"
+
+OPENSANDBOX = Subject(
+    "opensandbox",
+    open_real,
+    lacks={Ability.MODEL_ONLY: _EVERY_PORT, Ability.SIZED_WORKSPACE: NO_SIZE, Ability.SHORT_TTL: _SLOW_END},
+    mark="opensandbox",
+)
 OPENSANDBOX_BY_HEART = Subject(
     "opensandbox by heart",
     open_by_heart,

@@ -5,7 +5,7 @@ import pytest
 from tests.sandboxes.containers import DOCKER
 from tests.sandboxes.embedded import LOCAL
 from tests.sandboxes.memory import FAKE
-from tests.sandboxes.opensandbox import OPENSANDBOX_BY_HEART, OPENSANDBOX_FAKED
+from tests.sandboxes.opensandbox import OPENSANDBOX, OPENSANDBOX_BY_HEART, OPENSANDBOX_FAKED
 from tests.sandboxes.subject import Ability
 
 SUBJECTS = (
@@ -18,6 +18,7 @@ SUBJECTS = (
     OPENSANDBOX_BY_HEART,
     OPENSANDBOX_FAKED,
     OPENSANDBOX_FAKED.leased(),
+    OPENSANDBOX,
 )
 
 

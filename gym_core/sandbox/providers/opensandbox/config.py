@@ -24,8 +24,6 @@ class OpenSandboxConfig(Wire):
     relay_address: str | None = None
     """`ip:port` where a relay of yours listens, and nothing else does, that leads to the policy model server. Sandboxes
     may then reach this address in place of the server's own: OpenSandbox lets through addresses, never single ports."""
-    uid: int | None = Field(default=None, gt=0)
-    """User of every command; None is the image's own. Give one where the image's is root, which is refused."""
     request_timeout_s: float = Field(default=30.0, gt=0)
     """Of one request to the server or to a sandbox's daemon, files and commands apart."""
     create_timeout_s: float = Field(default=300.0, gt=0)

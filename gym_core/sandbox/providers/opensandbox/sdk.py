@@ -140,7 +140,7 @@ class Remote:
                 complaints.append(message.text[:200])
 
         handlers = ExecutionHandlers(on_init=on_init, on_stdout=on_stdout, on_stderr=on_stderr, skip_accumulation=True)
-        options = RunCommandOpts(timeout=timedelta(seconds=timeout_s), uid=self._config.uid, gid=self._config.uid)
+        options = RunCommandOpts(timeout=timedelta(seconds=timeout_s))
         call = asyncio.ensure_future(self._sandbox.commands.run(argv, opts=options, handlers=handlers))
         ended: Execution | None = None
         try:
@@ -188,7 +188,8 @@ class Remote:
             reply = await get_policy.asyncio_detailed(client=client)
         found = reply.parsed
         if not isinstance(found, PolicyStatusResponse) or not found.policy:
-            raise ServiceFault("reading the egress policy back: the sidecar did not tell it", int(reply.status_code))
+            status = int(reply.status_code)
+            raise ServiceFault(f"reading the egress policy back: the sidecar did not tell it: HTTP {status}", status)
         policy = NetworkPolicy.model_validate(found.policy.to_dict())
         return EgressPolicy(
             mode=found.enforcement_mode or "",

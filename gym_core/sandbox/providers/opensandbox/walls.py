@@ -59,8 +59,8 @@ def enforcement_of(look: End, network: NetworkPolicy, *, secure_access: bool) ->
     """From the kernel's own words about a command inside. Raises SandboxUnavailable for one that has powers."""
     if not look.uid:
         raise SandboxUnavailable(
-            "opensandbox: commands would be root inside: use an image with a user of its own, such as one made of "
-            "sandbox_image/Dockerfile, or set `uid`"
+            "opensandbox: commands would be root inside: use an image with a USER of its own, such as one made of "
+            "sandbox_image/Dockerfile"
         )
     if look.effective != 0:
         raise SandboxUnavailable(f"opensandbox: commands would have capabilities inside: {look.effective}")
