@@ -144,5 +144,8 @@ def common_messages(a: Sequence[bytes], b: Sequence[bytes]) -> int:
 
 def common_ids(a: Ids, b: Ids) -> int:
     n = min(len(a), len(b))
+    if not n:
+        return 0
     differs = a[:n] != b[:n]
-    return int(differs.argmax()) if differs.any() else n
+    first = int(differs.argmax())
+    return first if differs[first] else n

@@ -101,12 +101,13 @@ class CallRecorder:
         )
         arrays, ids = NO_ARRAYS, shared.base.ids
         if tokens is not None:
-            added = tokens.prompt_ids[shared.n_ids :]
-            head.n_prompt_kept, head.n_prompt_added, head.n_sampled = shared.n_ids, len(added), len(tokens.ids_S)
+            n_prompt = len(tokens.prompt_ids)
+            head.n_prompt_kept, head.n_prompt_added = shared.n_ids, n_prompt - shared.n_ids
+            head.n_sampled = len(tokens.ids_S)
             head.n_logprobs = 0 if tokens.logprobs_S is None else len(tokens.logprobs_S)
             logprobs = NO_ARRAYS.logprobs if tokens.logprobs_S is None else tokens.logprobs_S
-            arrays = Arrays(np.concatenate([added, tokens.ids_S]), logprobs)
             ids = np.concatenate([tokens.prompt_ids, tokens.ids_S])
+            arrays = Arrays(ids[shared.n_ids :], logprobs)
         self._append(head, arrays)
         self._bases.add(Base(record.messages, tools, ids), shared)
 

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from gym_core.errors import EpisodeError, FailureKind
 from gym_core.http.auth import Principal
+from gym_core.http.problem import response_of
 from gym_core.servers.model.answer import Answer, as_events, as_object, quotes_list_content
 from gym_core.servers.model.asgi import (
     JSON_HEADERS,
@@ -93,8 +94,8 @@ class ChatProxy:
             log.warning("endpoint broke off a relayed answer", extra={"error": str(error)[:200]})
         except ClientLeft:
             log.info("client went away")
-        except EpisodeError:
-            raise
+        except EpisodeError as error:
+            await response_of(error)(scope, receive, send)
         except Exception:  # a 500 would be asked again for ever by a harness
             log.exception("unexpected error in a model call")
             await send_refusal(send, model_unavailable("the model server failed; its log has the traceback"))

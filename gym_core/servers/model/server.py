@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gym_core.http.app import add_route
-from gym_core.http.auth import Authenticate, Knock, Principal, Role
+from gym_core.http.auth import Authenticate, BearerAuth, Knock, Principal, Role
 from gym_core.http.upstream import Upstream, UpstreamLimits
 from gym_core.servers.base import Server
 from gym_core.servers.context import ServerContext
@@ -34,6 +34,7 @@ from gym_core.servers.model.request import Shape
 from gym_core.servers.model.responses_request import read_as_chat
 from gym_core.servers.model.session import ModelSession
 from gym_core.servers.model.session_table import ModelSessions
+from gym_core.servers.model.shortcut import Shortcut
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.policy import PausePolicy, PolicyState, SetPolicyVersion
 from gym_core.types.session import CaptureSessionReply, CaptureSessionRequest, CaptureSummary
@@ -131,9 +132,9 @@ class ModelServer(Server[ModelConfigT]):
             await self.sessions.reap(self.config.session_idle_s)
 
     def add_routes(self, app: "FastAPI") -> None:
-        # A bare ASGI app as the endpoint: neither FastAPI nor a request object touches the bodies of this path.
-        # First, because routes are tried one after the other.
-        app.router.routes.insert(0, Route(CHAT_PATH, self._proxy, methods=["POST"]))
+        # Neither FastAPI nor a request object touches the bodies of this path; the route is there for its 405.
+        app.add_middleware(Shortcut, path=CHAT_PATH, target=BearerAuth(self._proxy, self.authenticate()))
+        app.router.routes.append(Route(CHAT_PATH, self._proxy, methods=["POST"]))
         app.add_api_route("/v1/responses", self._responses_route, methods=["POST"], response_model=None)
         app.add_api_route("/v1/models", self._models_route, methods=["GET"], response_model=None)
         add_route(
