@@ -18,8 +18,6 @@ from gym_core.sandbox.contract import Sandbox
 log = logging.getLogger(__name__)
 
 _REAP_INTERVAL_S = 5.0
-_RENEWALS_PER_TTL = 4
-"""At most so often is a sandbox itself renewed, however often its lease is: a renewal may be a call to a service."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class _Lease:
     token: str
     ttl_s: float
     deadline: float
-    renewed_at: float
     on_end: Callable[[], None]
     uses: int = 0
 
@@ -77,10 +74,10 @@ class LeaseTable:
 
     def lend(self, sandbox: Sandbox, *, ttl_s: float, on_end: Callable[[], None] = _nothing) -> Grant:
         """From now on the sandbox is the lease's to close; `on_end` is called once it is. Raises SessionError."""
-        lease_id, token, now = sandbox.id, new_token(), self._clock()
+        lease_id, token = sandbox.id, new_token()
         if lease_id in self._leases or lease_id in self._unclosed:
             raise SessionError(f"lease {lease_id!r} is out already", kind=FailureKind.SESSION_CONFLICT)
-        self._leases[lease_id] = _Lease(sandbox, token, ttl_s, now + ttl_s, now, on_end)
+        self._leases[lease_id] = _Lease(sandbox, token, ttl_s, self._clock() + ttl_s, on_end)
         return Grant(lease_id, token, ttl_s, time.time() + ttl_s)
 
     def redeem(self, lease_id: str, token: str) -> Sandbox:
@@ -102,16 +99,9 @@ class LeaseTable:
             lease.deadline = self._clock() + lease.ttl_s
 
     async def renew(self, lease_id: str, token: str) -> float:
-        """Seconds until the lease ends, if it is not used."""
-        sandbox = self.redeem(lease_id, token)
-        lease, now = self._leases[lease_id], self._clock()
-        if now - lease.renewed_at >= lease.ttl_s / _RENEWALS_PER_TTL:
-            before, lease.renewed_at = lease.renewed_at, now
-            try:
-                await sandbox.renew()
-            except BaseException:
-                lease.renewed_at = before
-                raise
+        """Seconds until the lease ends, if it is not used. Rarely asked for: uses renew the lease by themselves, and so
+        does the provider its sandbox; only a long command needs it. Raises SandboxLost too."""
+        await self.redeem(lease_id, token).renew()
         return self.seconds_left(lease_id, token)
 
     def seconds_left(self, lease_id: str, token: str) -> float:
