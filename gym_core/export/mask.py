@@ -14,6 +14,9 @@ class MaskReason(StrEnum):
     """A call of the session could not be kept, or its file cannot be read to the end: what is here may lack a part."""
     TEMPLATE_LEAK = "template_leak"
     """The endpoint's chat template prints list-shaped content as program text: the prompts are garbled."""
+    CONSTRAINED_SAMPLING = "constrained_sampling"
+    """A trained answer was forced into a form (a grammar, a response format, a certain tool), and its
+    log-probabilities are not those of the policy alone."""
     CALL_INCOMPLETE = "call_incomplete"
     """A call of this sequence was answered, but some token, log-probability or end of it is not known."""
     AMBIGUOUS_RETRY = "ambiguous_retry"

@@ -13,6 +13,7 @@ from typing import Literal
 from gym_core.capture.images import AssetStore
 from gym_core.capture.recorder import capture_path, read_captured
 from gym_core.capture.sequences import NO_ANSWER, UNREADABLE, Branch, CallSpan, Piece, SessionSequences, join
+from gym_core.export.constraint import is_constrained
 from gym_core.export.mask import MaskReason, rollout_masked
 from gym_core.export.pictures import PlacedPictures, place_pictures
 from gym_core.types.model_call import CallOutcome, EndpointReport
@@ -160,6 +161,7 @@ class _Making:
         rules: Sequence[tuple[MaskReason, Callable[[], bool]]] = (
             (MaskReason.CAPTURE_INCOMPLETE, self._has_holes),
             (MaskReason.TEMPLATE_LEAK, lambda: self._leaks(piece)),
+            (MaskReason.CONSTRAINED_SAMPLING, lambda: _has_constrained(piece)),
             (MaskReason.CALL_INCOMPLETE, lambda: self._lacks_a_call(branch)),
         )
         for reason, holds in rules:
@@ -184,6 +186,10 @@ class _Making:
     def _lacks_a_call(self, branch: Branch) -> bool:
         incomplete = {call.call_id for call in self.sequences.untrained}
         return any(call_id in incomplete for call_id in branch.call_ids)
+
+
+def _has_constrained(piece: Piece) -> bool:
+    return any(span.is_trained and is_constrained(span.call.sampling) for span in piece.spans)
 
 
 def _span_of(span: CallSpan) -> SampledSpan:

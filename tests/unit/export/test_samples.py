@@ -14,6 +14,7 @@ from gym_core.export.samples import NoSamples, read_session, samples_of
 from gym_core.export.turns import trained_spans
 from gym_core.types.rollout import RolloutRecord
 from gym_core.types.sample import BranchLabel, DriftReason, TrainingSample
+from gym_core.types.wire import JsonObject
 from tests.unit.export.saved_runs import ENDPOINT, IMAGE_TOKEN, FakeRun, FakeSession, picture
 
 
@@ -92,6 +93,24 @@ def test_a_garbled_prompt_masks(run: FakeRun) -> None:
     session.say("user", "what?")
     session.answer("it is red", facts={"notes": ["template_leak"]})
     assert only(run, session).mask_reason == MaskReason.TEMPLATE_LEAK
+
+
+@pytest.mark.parametrize(
+    ("sampling", "is_masked"),
+    [
+        ({"temperature": 1.0, "tool_choice": "auto", "response_format": {"type": "text"}}, False),
+        ({"tool_choice": "required"}, True),
+        ({"tool_choice": {"type": "function", "function": {"name": "read"}}}, True),
+        ({"response_format": {"type": "json_object"}}, True),
+        ({"structured_outputs": {"regex": "a+"}}, True),
+        ({"guided_json": {}}, True),
+    ],
+)
+def test_an_answer_that_was_forced_into_a_form_masks(run: FakeRun, sampling: JsonObject, is_masked: bool) -> None:
+    session = run.session()
+    session.say("user", "what?")
+    session.answer("it is red", facts={"sampling": sampling})
+    assert (only(run, session).mask_reason == MaskReason.CONSTRAINED_SAMPLING) is is_masked
 
 
 def test_an_answer_that_is_not_whole_masks_its_branch(run: FakeRun) -> None:
