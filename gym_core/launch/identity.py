@@ -18,6 +18,9 @@ from gym_core.types.wire import JsonObject
 _ADDRESS_FIELDS = frozenset({"host", "port", "url", "base_url", "openai_base_url", "max_concurrent_requests"})
 """Where a server is says nothing about what it computes: a run may be resumed against another address."""
 
+_UPKEEP_FIELDS = frozenset({"max_sandboxes", "sweep_every_s"})
+"""Of a block's `sandbox_config`: how many there are at once, and how they are cleaned up, says nothing either."""
+
 
 def environment_identity(checked: CheckedConfig, environment: EnvironmentConfig) -> JsonObject:
     """The blocks an environment leads to, defaults included, so that a changed default is a changed run."""
@@ -26,6 +29,9 @@ def environment_identity(checked: CheckedConfig, environment: EnvironmentConfig)
     for name in names:
         fields = checked.blocks[name].model_dump(mode="json")
         kept = {key: value for key, value in fields.items() if key not in _ADDRESS_FIELDS and not _is_masked(value)}
+        if isinstance(checked.blocks[name], ResourcesServerConfig):
+            lending = fields["sandbox_config"]
+            kept["sandbox_config"] = {key: value for key, value in lending.items() if key not in _UPKEEP_FIELDS}
         blocks[name] = {"implementation": checked.run.servers[name].implementation, **kept}
     providers = {
         block.sandbox_provider
