@@ -5,10 +5,12 @@ and data of its own, and a base image made from the distribution's packages, sin
 
 The daemon makes no bridge and no firewall rule, so that the machine's network stays as it is: its containers have no
 network, or the machine's own while an image is built. With `own_network` it gets a network namespace instead, in which
-it may do what it likes, and which leads nowhere. Needs root and apt; `NoEngine` says what is missing.
+it may do what it likes, and which leads nowhere: there the command runs, after the images were built by a daemon of the
+first kind. Needs root and apt; `NoEngine` says what is missing.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import signal
@@ -30,8 +32,12 @@ from gym_core.sandbox.toolkit.cache import make_cache_folder
 HOST, IMAGE, WHY_NONE = "GYM_TEST_DOCKER_HOST", "GYM_TEST_DOCKER_IMAGE", "GYM_TEST_NO_DOCKER"
 BASE, PLAIN = "gym-test-base", "gym-test-plain"
 """A distribution with Python; and that with a user, which is enough for a sandbox."""
+PYTHON, SERVICES, SANDBOX = "gym-test-python", "visual-agent-gym", "gym-test-opencode"
+"""What stands for python:slim here; and the two images that are built as users build them."""
 
-_PACKAGES = ("docker.io", "containerd", "runc", "iptables", "mmdebstrap")
+REPOSITORY = Path(__file__).parents[2]
+
+_PACKAGES = ("docker.io", "containerd", "runc", "iptables", "docker-compose", "mmdebstrap")
 _BASE_PACKAGES = "python3,ca-certificates,procps"
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 """Of this machine: it may reach the registries through a proxy that has its own authority."""
@@ -39,6 +45,10 @@ _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _PLAIN_DOCKERFILE = f"""
 FROM {BASE}
 RUN groupadd --gid 1000 agent && useradd --uid 1000 --gid 1000 --home-dir /home/agent agent
+"""
+_PYTHON_DOCKERFILE = f"""
+FROM {BASE}
+RUN apt-get update && apt-get install --yes --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
 """
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _START_TIMEOUT_S = 60.0
@@ -58,13 +68,24 @@ class Programs:
     base_tar: Path
 
     @property
+    def compose(self) -> list[str]:
+        """The words before its arguments; run it with `compose_env`."""
+        return ["/usr/bin/python3", str(self.root / "usr/bin/docker-compose")]
+
+    @property
+    def compose_env(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(self.root / "usr/lib/python3/dist-packages")}
+
+    @property
     def env(self) -> dict[str, str]:
         folders = [self.root / name for name in ("usr/sbin", "usr/bin", "sbin")]
-        libraries = sorted({str(path.parent) for path in self.root.glob("usr/lib/**/lib*.so*")})
+        libraries = sorted({str(path.parent) for path in self.root.glob("usr/lib/*/lib*.so*")})
+        modules = [str(path) for path in self.root.glob("usr/lib/*/xtables")]
         return {
             **os.environ,
             "PATH": ":".join([*map(str, folders), os.environ.get("PATH", "")]),
             "LD_LIBRARY_PATH": ":".join(libraries),
+            "XTABLES_LIBDIR": ":".join(modules),
         }
 
 
@@ -86,12 +107,16 @@ def prepare() -> Programs:
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        programs = Programs(folder / "root", folder / "base.tar")
+        programs = Programs(folder / f"root-{_digest(_PACKAGES)}", folder / "base.tar")
         if not programs.root.exists():
             _unpack_packages(programs.root)
         if not programs.base_tar.exists():
             _make_base(programs)
     return programs
+
+
+def _digest(words: tuple[str, ...]) -> str:
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:8]
 
 
 def _unpack_packages(root: Path) -> None:
@@ -109,6 +134,8 @@ def _unpack_packages(root: Path) -> None:
         shutil.rmtree(part, ignore_errors=True)
         for package in sorted(Path(archives).glob("*.deb")):
             _run(["dpkg-deb", "--extract", str(package), str(part)])
+        for name in ("iptables", "ip6tables"):  # what installing would do
+            (part / "usr/sbin" / name).symlink_to(f"{name}-nft")
         part.rename(root)
 
 
@@ -140,14 +167,18 @@ def _run(argv: list[str], env: dict[str, str] | None = None) -> None:
 
 
 @contextmanager
-def open_engine(*, own_network: bool = False) -> Iterator[RunningEngine]:
-    """A daemon with nothing in it, and nothing left of it afterwards. Raises NoEngine."""
+def open_engine(*, own_network: bool = False, data: Path | None = None) -> Iterator[RunningEngine]:
+    """A daemon, with what is in `data` and leaves it there, or with nothing; else nothing is left of it afterwards.
+    Raises NoEngine."""
     programs = prepare()
     folder = Path(tempfile.mkdtemp(prefix="gym-docker-"))
     try:
         with (folder / "log").open("wb") as log:
             daemon = subprocess.Popen(
-                _daemon_argv(folder, own_network=own_network), env=programs.env, stdout=log, stderr=log
+                _daemon_argv(folder, data or folder / "data", own_network=own_network),
+                env=programs.env,
+                stdout=log,
+                stderr=log,
             )
         try:
             host = f"unix://{folder}/docker.sock"
@@ -160,11 +191,11 @@ def open_engine(*, own_network: bool = False) -> Iterator[RunningEngine]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _daemon_argv(folder: Path, *, own_network: bool) -> list[str]:
+def _daemon_argv(folder: Path, data: Path, *, own_network: bool) -> list[str]:
     no_network = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false")
     return [
         *(("unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec "$@"', "sh") if own_network else ()),
-        *("dockerd", "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
+        *("dockerd", "--data-root", str(data), "--exec-root", f"{folder}/exec"),
         *("--pidfile", f"{folder}/pid", "--host", f"unix://{folder}/docker.sock"),
         *("--oom-score-adjust", "0", "--default-ulimit", "nofile=4096:4096"),  # more needs CAP_SYS_RESOURCE
         *(() if own_network else no_network),
@@ -230,14 +261,42 @@ def build(host: str, dockerfile: str, tag: str) -> None:
         api.close()
 
 
-def main(command: list[str]) -> int:
+def build_for_tests(engine: RunningEngine) -> None:
+    """All images that tests use. One that cannot be built is the test's to report: it builds it again, from what there
+    is of it by then."""
+    load_images(engine)
+    build(engine.host, _PYTHON_DOCKERFILE, PYTHON)
+    sandbox_image = [sys.executable, "-m", "gym_core.cli.main", *sandbox_image_words(engine.host)]
+    subprocess.run(sandbox_image, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    api = docker.DockerClient(base_url=engine.host, timeout=1200)
     try:
-        with open_engine() as engine:
-            load_images(engine)
+        api.images.build(path=str(REPOSITORY), tag=SERVICES, rm=True, network_mode="host", buildargs={"BASE": PYTHON})
+    except docker.errors.BuildError as error:
+        print(f"{SERVICES} was not built: {error}", file=sys.stderr)
+    finally:
+        api.close()
+
+
+def sandbox_image_words(host: str) -> list[str]:
+    """`gym`'s arguments."""
+    return [
+        *("sandbox", "build", "--provider", "docker", "--tag", SANDBOX, "--host", host),
+        *("--network", "host", "--build-arg", f"BASE={BASE}"),
+    ]
+
+
+def main(command: list[str]) -> int:
+    data = Path(tempfile.mkdtemp(prefix="gym-docker-data-"))
+    try:
+        with open_engine(data=data) as engine:
+            build_for_tests(engine)
+        with open_engine(data=data, own_network=True) as engine:
             return subprocess.run(command, env={**os.environ, HOST: engine.host, IMAGE: PLAIN}, check=False).returncode
     except NoEngine as error:
         print(f"no Docker engine for tests: {error}", file=sys.stderr)
         return subprocess.run(command, env={**os.environ, WHY_NONE: str(error)}, check=False).returncode
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from gym_core.sandbox import toolkit
 from gym_core.sandbox.contract import Launch, SandboxSpec
 from gym_core.sandbox.providers.docker import DockerProvider, DockerSandboxConfig
 from tests.fakes.model import Says
-from tests.live.docker_engine import BASE
+from tests.live.docker_engine import SANDBOX, sandbox_image_words
 from tests.live.gyms import ANSWER, OPENCODE, RESOURCES, bash, live_gym, needs_toolkit, script
 from tests.sandboxes.containers import docker_settings
 
@@ -25,7 +25,6 @@ import pathlib, PIL.Image
 for path in pathlib.Path("/workspace").rglob("*.png"):
     print(PIL.Image.open(path).size)
 """
-TAG = "gym-test-opencode"
 _BUILD_TIMEOUT_S = 1500
 
 
@@ -33,14 +32,11 @@ _BUILD_TIMEOUT_S = 1500
 def image(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Built by the command that users run, on a base image that was made here."""
     host = docker_settings(tmp_path_factory.mktemp("engine")).url
-    argv = [
-        *(sys.executable, "-m", "gym_core.cli.main", "sandbox", "build", "--provider", "docker", "--tag", TAG),
-        *("--host", host, "--network", "host", "--build-arg", f"BASE={BASE}"),
-    ]
+    argv = [sys.executable, "-m", "gym_core.cli.main", *sandbox_image_words(host)]
     built = subprocess.run(argv, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False)
     assert built.returncode == 0, built.stderr[-2000:]
-    assert f"{TAG}: sha256:" in built.stdout
-    return TAG
+    assert f"{SANDBOX}: sha256:" in built.stdout
+    return SANDBOX
 
 
 async def said_inside(settings: DockerSandboxConfig, image: str, script: str) -> str:
