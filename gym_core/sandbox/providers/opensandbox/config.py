@@ -9,7 +9,7 @@ from gym_core.types.wire import Secret, Wire
 
 class OpenSandboxConfig(Wire):
     domain: str
-    """Host, or host:port, of the OpenSandbox server. Usually `${oc.env:OPENSANDBOX_DOMAIN}`."""
+    """Host, or host:port, of the OpenSandbox server. Usually `${oc.env:OPENSANDBOX_DOMAIN,localhost:8080}`."""
     api_key: Secret | None = None
     """Usually `${oc.env:OPENSANDBOX_API_KEY,null}`; None for a server that asks for none."""
     protocol: Literal["http", "https"] = "http"
