@@ -237,6 +237,19 @@ async def test_a_time_out_kills_what_left_the_group_too(stage: Stage) -> None:
 
 
 @every_provider(Ability.PROGRAMS)
+async def test_a_command_that_kills_all_it_can_is_a_result_and_the_next_one_runs(stage: Stage) -> None:
+    """A model may do it, and our own harness does, to stop what is left of a run."""
+    sandbox = await stage.open()
+    await shell(sandbox, "setsid sleep 745 >/dev/null 2>&1 &")
+    result = await sandbox.exec(Launch(argv=["/bin/sh", "-c", "kill -9 -1"], timeout_s=20))
+    assert not result.timed_out
+    assert (await sandbox.exec(Launch(argv=["echo", "on"]))).stdout == b"on\n"
+    assert await running(sandbox, "sleep 745") == ""
+    await sandbox.write("/workspace/after", b"on")
+    assert await sandbox.read("/workspace/after") == b"on"
+
+
+@every_provider(Ability.PROGRAMS)
 async def test_a_background_process_does_not_hold_the_call(stage: Stage) -> None:
     sandbox = await stage.open()
     async with asyncio.timeout(10):
