@@ -48,9 +48,9 @@ test: setup
 test-live: toolkit tiny-vlm
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or live) and not vllm and not docker and not opensandbox"
 
-# The Docker provider on a real engine, started for these tests in a network of its own where Debian's packages can be had.
+# The Docker provider, and `docker compose up`, on a real engine that is started for it where that can be.
 test-docker: toolkit
-	$(BIN)/python -m tests.live.docker_engine $(BIN)/python -m pytest -rs -m docker
+	$(BIN)/python -m tests.live.docker_engine $(BIN)/python -m pytest -n 2 --dist loadfile -rs -m docker
 
 # The OpenSandbox provider on the real opensandbox-server before such an engine, with stand-ins for its two images.
 test-opensandbox: setup
