@@ -21,6 +21,7 @@ from gym_core.sandbox.providers.docker.engine import Engine, EngineInfo, Stderr
 from gym_core.sandbox.providers.local.state import BoxRecords, own_folder
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
+from gym_core.types.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class DockerCell:
         self._site = site
         self._ground = ground
         self._on_gone = on_gone
-        self._making: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[Stderr] | None = None
         self._channel: Channel | None = None
         self._relay: Relay | None = None
 
@@ -98,10 +99,12 @@ class DockerCell:
                 self._channel.listener.close()
         if self._relay:
             await self._relay.close()
-        if self._making is None:
+        if self._starting is None:
             self._clear()
             return
-        await asyncio.wait({self._making})  # what is not made yet cannot be removed
+        await asyncio.wait({self._starting})  # what is not made yet cannot be removed
+        if not self._starting.exception():
+            self._starting.result().close()
         try:
             await self._site.engine.remove(self.name)
         except (SandboxError, TimeoutError) as error:
@@ -142,13 +145,12 @@ class DockerCell:
     async def _start(self, listener: socket.socket) -> socket.socket:
         """The socket to process 1, once it has called. Raises SandboxUnavailable when it does not."""
         body = container_body(self._sandbox_id, self._spec, self._ground, folder=self._folder, python=self._site.python)
-        self._making = asyncio.create_task(self._site.engine.create(self.name, body))
-        await asyncio.shield(self._making)
-        stderr = await self._site.engine.start(self.name)
-        try:
-            return await self._called(listener, stderr)
-        finally:
-            stderr.close()
+        self._starting = asyncio.create_task(self._started(body))
+        return await self._called(listener, await asyncio.shield(self._starting))
+
+    async def _started(self, body: JsonObject) -> Stderr:
+        await self._site.engine.create(self.name, body)
+        return await self._site.engine.start(self.name)
 
     async def _called(self, listener: socket.socket, stderr: Stderr) -> socket.socket:
         loop = asyncio.get_running_loop()
@@ -157,7 +159,8 @@ class DockerCell:
             try:
                 async with asyncio.timeout(_LOOK_S):
                     control, _ = await loop.sock_accept(listener)
-                    return control
+                stderr.close()
+                return control
             except TimeoutError:
                 if not await self._site.engine.is_running(self.name):
                     break
