@@ -184,11 +184,13 @@ class MessageMemory:
         # hash() of bytes is SipHash under a secret of this process: 4 GB/s, and nobody outside can aim at a collision.
         return self._seen.get((len(raw), hash(raw)))
 
-    def read(self, raw: bytes) -> ReadMessage:
+    def read(self, raw: bytes, known_as: bytes | None = None) -> ReadMessage:
+        """`known_as` is how it will be recalled, when that is not as it is."""
+        known_as = raw if known_as is None else known_as
         message = read_message(raw, self.issued, self.keep_image)
         if len(self._seen) >= MAX_REMEMBERED_MESSAGES or self._bytes > MAX_REMEMBERED_BYTES:
             self._seen.clear()
             self._bytes = 0
-        self._seen[len(raw), hash(raw)] = message
+        self._seen[len(known_as), hash(known_as)] = message
         self._bytes += len(message.kept)
         return message

@@ -7,6 +7,7 @@ the endpoint's bytes as they come.
 
 import asyncio
 import logging
+from contextlib import suppress
 
 import msgspec
 from msgspec import Raw
@@ -33,7 +34,7 @@ from gym_core.servers.model.exact_prefix import ExactPrefix
 from gym_core.servers.model.messages import ReadMessage
 from gym_core.servers.model.refusal import Refusal, model_unavailable
 from gym_core.servers.model.relay import BrokenRelay, Relay
-from gym_core.servers.model.request import Shape, ShapedBody, parse, shape
+from gym_core.servers.model.request import Envelope, Shape, ShapedBody, parse, shape
 from gym_core.servers.model.session import ModelSession
 from gym_core.servers.model.session_table import ModelSessions
 from gym_core.types.model_call import CallOutcome
@@ -126,13 +127,15 @@ class ChatProxy:
     async def parse(self, session: ModelSession, body: bytes) -> Call:
         arrived = self._clock.monotonic()
         with session.refusals_noted():
-            envelope, dropped = parse(body)
+            envelope, dropped, is_cut = _parse(session, body)
             if dropped:
                 session.note(f"dropped_field:{dropped}")
             if session.has_used_tools and not envelope.has_tools:
                 raise Refusal(400, "tools_missing", "this session's calls declare tools; one without is refused")
             raws = list(envelope.messages)
             messages = [await self._read(session, raw) for raw in raws]
+            if is_cut:
+                raws = [Raw(session.long_strings.whole(bytes(raw))) for raw in raws]
             pinned = self._pins_system_prompt and session.system_prompts.settled(envelope.tools, raws[0], messages)
             if pinned:
                 raws[0] = Raw(pinned)
@@ -153,13 +156,14 @@ class ChatProxy:
 
     async def _read(self, session: ModelSession, raw: Raw) -> ReadMessage:
         # A copy to hash it by, gone before the next one: a picture's message is a megabyte, and comes with every call.
-        content = bytes(raw)
-        known = session.memory.recall(content)
+        short = bytes(raw)
+        known = session.memory.recall(short)
         if known is not None:
             return known
+        content = session.long_strings.whole(short)
         if len(content) > _READ_OFF_LOOP_BYTES:
-            return await asyncio.to_thread(session.memory.read, content)
-        return session.memory.read(content)
+            return await asyncio.to_thread(session.memory.read, content, short)
+        return session.memory.read(content, short)
 
     def shape(self, call: Call) -> ShapedBody:
         settings = self._pool.settings
@@ -234,3 +238,16 @@ class ChatProxy:
                 f"{progress.held_s:.0f} s of it in a pause of the policy"
             )
         return None
+
+
+def _parse(session: ModelSession, body: bytes) -> tuple[Envelope, str | None, bool]:
+    """The envelope, the first field that was dropped, and whether long strings are cut out of the messages."""
+    strings = session.long_strings
+    cut = strings.cut(body)
+    if cut is not None:
+        with suppress(Refusal):  # the refusal of the body as it came is the one to tell
+            envelope, dropped = parse(cut.body)
+            # Elsewhere than in messages a string has no name.
+            if sum(strings.count(bytes(raw)) for raw in envelope.messages) == cut.n_names:
+                return envelope, dropped, True
+    return *parse(body), False

@@ -14,6 +14,7 @@ from gym_core.http.auth import new_token
 from gym_core.servers.model.answer import Answer
 from gym_core.servers.model.clock import Clock
 from gym_core.servers.model.config import SessionLimits
+from gym_core.servers.model.long_strings import Allowance, LongStrings
 from gym_core.servers.model.messages import IssuedCall, MessageMemory, only_hash
 from gym_core.servers.model.prompt_ids import PromptMemory
 from gym_core.servers.model.refusal import Refusal, limit_reached
@@ -37,7 +38,14 @@ _OF_LOGPROBS = frozenset({CaptureGap.IDS_NOT_LOGPROBS, CaptureGap.BAD_LOGPROB})
 class ModelSession:
     """What this server holds for one session."""
 
-    def __init__(self, request: CaptureSessionRequest, state_dir: Path, limits: SessionLimits, clock: Clock) -> None:
+    def __init__(
+        self,
+        request: CaptureSessionRequest,
+        state_dir: Path,
+        limits: SessionLimits,
+        clock: Clock,
+        allowance: Allowance | None = None,
+    ) -> None:
         self.id = request.session_id
         self.key = new_token()
         self.sampling = request.sampling
@@ -72,6 +80,7 @@ class ModelSession:
         self._issued_bytes = 0
         self._store = AssetStore(Path(request.assets_dir) if request.assets_dir else state_dir / "assets")
         self.memory = MessageMemory(self._keep_image)
+        self.long_strings = LongStrings(allowance or Allowance())
         self.prompts = PromptMemory()
         self.system_prompts = SystemPrompts()
         self.tips = Tips()
@@ -240,5 +249,6 @@ class ModelSession:
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks, return_exceptions=True)
+        self.long_strings.close()
         if self._recorder:
             self._recorder.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from gym_core.errors import FailureKind, SessionError
 from gym_core.servers.model.clock import Clock
 from gym_core.servers.model.config import SessionLimits
+from gym_core.servers.model.long_strings import Allowance
 from gym_core.servers.model.session import ModelSession
 from gym_core.types.session import CaptureSessionRequest, CaptureSummary
 
@@ -26,6 +27,7 @@ class ModelSessions:
         self._state_dir = state_dir
         self._limits = limits
         self._clock = clock
+        self._allowance = Allowance()
         self._turns = itertools.count()
         self._open: dict[str, ModelSession] = {}
         self._by_key: dict[str, ModelSession] = {}
@@ -40,7 +42,7 @@ class ModelSessions:
             for folder in (request.captures_dir, request.assets_dir):
                 if folder is not None and not Path(folder).is_absolute():
                     raise ValueError(f"not an absolute folder: {folder!r}")
-            session = ModelSession(request, self._state_dir, self._limits, self._clock)
+            session = ModelSession(request, self._state_dir, self._limits, self._clock, self._allowance)
             # In turn, not by a hash: a hash gives the fullest of eight endpoints half as many again as it should have.
             session.affinity = next(self._turns)
             self._open[session_id] = session
