@@ -7,6 +7,7 @@ import logging
 import os
 import posixpath
 import secrets
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -189,10 +190,16 @@ class OpenSandbox:
     async def _ask(
         self, request: JsonObject, on_content: Callable[[str, bytes], None], *, timeout_s: float = _TRANSFER_TIMEOUT_S
     ) -> End:
-        """Have the courier do it. Raises SandboxError for an answer that is none."""
+        """Have the courier do it; one that was killed, by a command that kills all it can, ends like what it carried.
+
+        Raises SandboxError for an answer that is none.
+        """
         reader = FrameReader(on_content)
         async with self._use(f"{request['op']}"):
-            await self._remote.run(courier_argv(request), timeout_s=timeout_s, on_text=reader.feed)
+            if not await self._remote.run(courier_argv(request), timeout_s=timeout_s, on_text=reader.feed):
+                await self._find_out(ServiceFault("its courier was killed"))
+                self._must_live()
+                return reader.end or End(status=-signal.SIGKILL)
         if reader.mistake or reader.end is None:
             raise SandboxError(f"sandbox {self._id!r}: {request['op']}: {reader.mistake or 'no end was said'}")
         return reader.end

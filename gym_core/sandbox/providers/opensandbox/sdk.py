@@ -43,6 +43,9 @@ _UPLOAD_TIMEOUT_S = 300.0
 _UPLOAD_MODE = 600
 """The SDK takes the octal digits as a decimal number."""
 
+_KILLED = (-1, -9, 137)
+"""Exit codes that daemons give for SIGKILL: the first is Go's for any signal, the last a shell's."""
+
 _MOST_COMPLAINTS = 20
 _PAGE_SIZE = 100
 _MOST_PAGES = 1000
@@ -119,11 +122,11 @@ class Remote:
         identity: str = self._sandbox.id
         return identity
 
-    async def run(self, argv: list[str], *, timeout_s: float, on_text: Callable[[str], None]) -> None:
+    async def run(self, argv: list[str], *, timeout_s: float, on_text: Callable[[str], None]) -> bool:
         """Run a program to its end; `on_text` gets its output, cut anywhere. Cancelling stops it.
 
-        Raises ServiceFault, also when the stream ended before the program or the program failed: what runs here does
-        not. Never tried twice.
+        False when it was killed, as anything inside may do to it. Raises ServiceFault, also when the stream ended
+        before the program or the program failed: what runs here does not. Never tried twice.
         """
         started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         complaints: list[str] = []
@@ -151,9 +154,12 @@ class Remote:
                 await self._stop(call, started)
         if ended.exit_code is None:  # neither success nor failure: nobody knows
             raise ServiceFault("a command: its stream ended before it did")
+        if ended.exit_code in _KILLED:
+            return False
         if ended.exit_code != 0:
             said = " ".join(complaints).strip()[:500]
             raise ServiceFault(f"a command: its courier ended with {ended.exit_code}: {said or ended.error}")
+        return True
 
     async def upload(self, path: str, content: bytes) -> None:
         """Reported as done by the daemon; whether it was, the caller finds out."""
