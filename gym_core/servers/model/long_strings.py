@@ -11,7 +11,10 @@ read, as a whole.
 """
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from msgspec import Raw
 
 _STRIDE = 16 << 10
 """Every so many bytes it is looked whether a long string is there: none of twice this length is missed."""
@@ -19,6 +22,7 @@ _PROBE_BYTES = 64
 _MARK = b"\x7f"
 """Names begin with it: rare in texts, and found at once where it is."""
 _N_DIGITS = 8
+MAX_SESSION_BYTES = 64 << 20
 MAX_BYTES = 256 << 20
 """Of all sessions' strings together; past it strings are read as they come."""
 
@@ -43,7 +47,8 @@ class Cut:
     """A body with names for its long strings."""
 
     body: bytes
-    n_names: int
+    spans: list[tuple[int, int]]
+    """Where each name's string began and ended in the body that was cut."""
 
 
 class LongStrings:
@@ -58,6 +63,7 @@ class LongStrings:
     def cut(self, body: bytes) -> Cut | None:
         """None when there is nothing to cut."""
         pieces: list[bytes] = []
+        spans: list[tuple[int, int]] = []
         done, at = 0, _STRIDE
         while at < len(body):
             if body.find(b'"', at, at + _STRIDE) >= 0:
@@ -70,9 +76,10 @@ class LongStrings:
                 name = self._name_of(body, start, end)
                 if name:
                     pieces += [body[done:start], name]
+                    spans.append((start, end))
                     done = end
             at = end + _STRIDE
-        return Cut(b"".join([*pieces, body[done:]]), len(pieces) // 2) if pieces else None
+        return Cut(b"".join([*pieces, body[done:]]), spans) if pieces else None
 
     def _name_of(self, body: bytes, start: int, end: int) -> bytes | None:
         middle = (start + end) // 2
@@ -80,7 +87,7 @@ class LongStrings:
         key = end - start, b"".join(body[place : place + _PROBE_BYTES] for place in places)
         place = self._place_of.get(key)
         if place is None:
-            if len(self._strings) >= 10**_N_DIGITS or not self._allowance.take(end - start):
+            if self._taken + end - start > MAX_SESSION_BYTES or not self._allowance.take(end - start):
                 return None
             self._taken += end - start
             place = self._place_of[key] = len(self._strings)
@@ -102,6 +109,20 @@ class LongStrings:
         for piece in rest:
             pieces += [self._strings[int(piece[:_N_DIGITS])], piece[_N_DIGITS:]]
         return b"".join(pieces)
+
+    def places(self, body: bytes, cut: Cut, messages: Iterable[Raw]) -> list[Raw]:
+        """Each message where it lies in the body that was cut, uncopied; in their order, and all names are in them."""
+        found, at, n_name = [], 0, len(self._name) + _N_DIGITS
+        for raw in messages:
+            short = bytes(raw)
+            n = self.count(short)
+            if n:
+                start = cut.spans[at][0] - short.find(self._name)
+                end = cut.spans[at + n - 1][1] + len(short) - short.rfind(self._name) - n_name
+                raw = Raw(memoryview(body)[start:end])
+            at += n
+            found.append(raw)
+        return found
 
     def close(self) -> None:
         """Forget them."""

@@ -31,6 +31,7 @@ from gym_core.servers.model.call import Call, Failed
 from gym_core.servers.model.clock import Clock
 from gym_core.servers.model.endpoint import EndpointFault, EndpointPool, failure_of
 from gym_core.servers.model.exact_prefix import ExactPrefix
+from gym_core.servers.model.long_strings import Cut
 from gym_core.servers.model.messages import ReadMessage
 from gym_core.servers.model.refusal import Refusal, model_unavailable
 from gym_core.servers.model.relay import BrokenRelay, Relay
@@ -127,15 +128,15 @@ class ChatProxy:
     async def parse(self, session: ModelSession, body: bytes) -> Call:
         arrived = self._clock.monotonic()
         with session.refusals_noted():
-            envelope, dropped, is_cut = _parse(session, body)
+            envelope, dropped, cut = _parse(session, body)
             if dropped:
                 session.note(f"dropped_field:{dropped}")
             if session.has_used_tools and not envelope.has_tools:
                 raise Refusal(400, "tools_missing", "this session's calls declare tools; one without is refused")
             raws = list(envelope.messages)
             messages = [await self._read(session, raw) for raw in raws]
-            if is_cut:
-                raws = [Raw(session.long_strings.whole(bytes(raw))) for raw in raws]
+            if cut:
+                raws = session.long_strings.places(body, cut, raws)
             pinned = self._pins_system_prompt and session.system_prompts.settled(envelope.tools, raws[0], messages)
             if pinned:
                 raws[0] = Raw(pinned)
@@ -240,14 +241,14 @@ class ChatProxy:
         return None
 
 
-def _parse(session: ModelSession, body: bytes) -> tuple[Envelope, str | None, bool]:
-    """The envelope, the first field that was dropped, and whether long strings are cut out of the messages."""
+def _parse(session: ModelSession, body: bytes) -> tuple[Envelope, str | None, Cut | None]:
+    """The envelope, the first field that was dropped, and the body as it was read when that is cut."""
     strings = session.long_strings
     cut = strings.cut(body)
     if cut is not None:
         with suppress(Refusal):  # the refusal of the body as it came is the one to tell
             envelope, dropped = parse(cut.body)
             # Elsewhere than in messages a string has no name.
-            if sum(strings.count(bytes(raw)) for raw in envelope.messages) == cut.n_names:
-                return envelope, dropped, True
-    return *parse(body), False
+            if sum(strings.count(bytes(raw)) for raw in envelope.messages) == len(cut.spans):
+                return envelope, dropped, cut
+    return *parse(body), None
