@@ -63,13 +63,14 @@ def serve_instance(checked: CheckedConfig, name: str, *, host: str | None, port:
         raise ConfigError(f"serve: set {RUN_TOKEN_VARIABLE}, the one token that all servers of this gym share")
     log_to(sys.stderr, name)
     urls = external_urls(checked)
-    tokens = dict.fromkeys(urls, token)
     state_dir = default_state_dir()
     with contextlib.ExitStack() as undo:
         block = None if name == HEAD else checked.blocks[name]
         own_host = checked.run.head.host if name == HEAD else getattr(block, "host", None)
         own_port = checked.run.head.port if name == HEAD else getattr(block, "port", None)
         listener = bind(host or own_host or checked.run.launch.default_host, port or own_port or 0, name, undo)
+        urls.setdefault(name, listener.url)  # a server that no environment here uses has none
+        tokens = dict.fromkeys(urls, token)
         if name == HEAD:
             from gym_core.launch.head import Head
 
