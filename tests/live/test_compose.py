@@ -13,7 +13,8 @@ import docker
 import pytest
 
 from benchmarks.visual_puzzles_opencode.prepare import prepare as prepare_puzzles
-from gym_core.capture.images import make_data_url
+from gym_core.capture.images import REFERENCE_PREFIX
+from gym_core.datasets.prepared import assets_of
 from gym_core.types.wire import JsonObject
 from tests.live.docker_engine import REPOSITORY, SANDBOX, NoEngine, Programs, prepare
 from tests.sandboxes.containers import docker_settings
@@ -117,10 +118,11 @@ def health(host: str, project: str) -> dict[str, str]:
 def a_puzzle(folder: Path) -> JsonObject:
     path = prepare_puzzles({"seed": 0, "per_level": 1}, folder / "puzzles.jsonl")
     row: JsonObject = json.loads(path.read_text().splitlines()[0])
+    images = assets_of(path)
     for item in row["responses_create_params"]["input"]:
         for part in item["content"]:
-            if part["type"] == "input_image" and not part["image_url"].startswith("data:"):
-                part["image_url"] = make_data_url((folder / part["image_url"]).read_bytes())
+            if part["type"] == "input_image":
+                part["image_url"] = images.data_url(part["image_url"].removeprefix(REFERENCE_PREFIX))
     return row
 
 
