@@ -10,6 +10,7 @@ import pytest
 
 from gym_core.sandbox.owner import start_ticks
 from gym_core.sandbox.providers.local.state import BoxRecords
+from tests.live.gyms import ANSWER, ONE_CALL, live_gym, script
 from tests.sandboxes.crowd import Crowd
 from tests.sandboxes.leftovers import mounts_of_sandboxes, open_descriptors
 from tests.sandboxes.owners import REPOSITORY
@@ -98,3 +99,41 @@ async def test_a_hundred_at_once_take_no_longer_than_one_after_the_other(stage: 
     assert seconds < 100 * sorted(one_by_one)[5] * 1.5
     assert all(await asyncio.gather(*(box.is_alive() for box in boxes)))
     sys.stdout.write(f"100 at once in {seconds:.2f} s; one alone {sorted(one_by_one)[5] * 1e3:.0f} ms\n")
+
+
+LENDING = "visual_coding_opencode.resources_servers.visual_coding_opencode.sandbox_config"
+
+
+async def test_a_gym_sweeps_at_its_start_and_lends_no_more_than_it_may(tmp_path: Path) -> None:
+    """The second task waits for the first one's sandbox; what a dead owner left here is gone."""
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", LEAVE_A_RECORD, str(tmp_path / "boxes"))
+    assert await owner.wait() == 0
+    assert len(BoxRecords(tmp_path / "boxes").read_all()) == 1
+    async with live_gym(tmp_path, script(ANSWER), changes={f"{LENDING}.max_sandboxes": 1}) as gym:
+        assert gym.boxes() == []
+        assert "leftovers of dead owners removed" in gym.logs()
+        run_id = await gym.start(ONE_CALL, tasks=4, num_samples_in_parallel=4)
+        most = 0
+        watching = asyncio.create_task(gym.result_of(run_id))
+        while not watching.done():
+            most = max(most, len(gym.boxes()))
+            await asyncio.sleep(0.02)
+        result = await watching
+    assert (result.progress.done, result.progress.masked) == (4, 0)
+    assert most == 1
+
+
+async def test_a_sandbox_for_which_there_is_no_memory_masks_and_the_row_says_why(tmp_path: Path) -> None:
+    changes: dict[str, object] = {f"{LENDING}.resources.memory_mib": 4096, "sandbox.local.max_memory_mib": 1024}
+    async with live_gym(tmp_path, script(ANSWER), changes=changes) as gym:
+        row = await gym.play(ONE_CALL)
+    assert (row["reward"], row["mask_sample"], row["failure_kind"]) == (None, True, "provider_unavailable")
+    assert "max_memory_mib" in row["failure_reason"]
+
+
+LEAVE_A_RECORD = """
+import sys
+from pathlib import Path
+from gym_core.sandbox.providers.local.state import BoxRecords
+BoxRecords(Path(sys.argv[1])).write("dead", "box-dead", cgroups=[], metadata={})
+"""
