@@ -95,8 +95,8 @@ class Lender:
         if isinstance(spec.network, ModelOnly):
             allowed = {"exact_port", self._rules.weakest_network}
             if said == "host":
-                open_host = {spec.network.host, urlsplit(sandbox.model_url or "").hostname}
-                doors = [door for door in doors if door.host not in open_host]
+                open_host = urlsplit(sandbox.model_url or "").hostname
+                doors = [door for door in doors if door.host != open_host]
         if said not in allowed:
             raise SandboxUnavailable(
                 f"sandbox {sandbox.id!r} is not lent: its network is {said!r} by its provider's own word, and "
