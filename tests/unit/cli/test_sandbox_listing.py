@@ -90,3 +90,17 @@ def test_the_sandboxes_of_several_blocks_are_one_list(
     assert main(["sandbox", "list", "--config", str(config), "--config", str(other)]) == 0
     rows = capsys.readouterr().out.splitlines()[1:]
     assert sorted(row.split()[0] for row in rows) == ["box-dead", "box-mine", "box-more"]
+
+
+def test_a_provider_that_does_not_answer_is_told_and_the_others_are_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(
+        f"away:\n  docker:\n    host: unix://{tmp_path / 'no.sock'}\n    state_dir: {tmp_path / 'docker'}\n"
+    )
+    for command, expected in (("list", "box-mine"), ("sweep", "1 removed, 1 kept")):
+        assert main(["sandbox", command, "--config", str(other), "--config", str(config)]) == 1
+        said = capsys.readouterr()
+        assert expected in said.out
+        assert said.err.startswith("away: docker: no engine at ")
