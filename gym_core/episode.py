@@ -220,6 +220,8 @@ class Episode:
         kind = kind_of_word(error.code) or FailureKind.INTERNAL
         if kind is FailureKind.AGENT_TIMEOUT:
             self._raise_if_held_up()
+        if kind is FailureKind.CONTEXT_LIMIT:
+            self._raise_if_never_answered(error.message)
         if kind in _BLAMED_ON_ENDPOINT and self._capture is not None:
             endpoint = kind_of_word(self._capture.last_failure)
             if endpoint is not None and outcome_of(endpoint) is Outcome.MASK:
@@ -235,6 +237,13 @@ class Episode:
                 f"the time limit of {limit_s:g} s came first, and for {waited_s:.1f} s of it calls stood in the model "
                 "server's queue (a pause of the policy, or max_concurrent_requests)"
             )
+
+    def _raise_if_never_answered(self, reason: str) -> None:
+        """A context that was full before the model said anything was filled by the task."""
+        capture = self._capture
+        if capture is not None and capture.last_finish_reason is None:
+            why = capture.last_failure_message or reason
+            raise ModelUnavailable(f"the task's own prompt does not fit: {why}")
 
     async def _verify(self, response: ResponsesReply) -> Verification:
         request = VerifyRequest(task=self.request.task, response=response, resources_session_id=self._session_id)
@@ -316,5 +325,12 @@ def sampling_of(body: ResponsesBody) -> Sampling:
     return Sampling(temperature=body.temperature, top_p=body.top_p, max_output_tokens=body.max_output_tokens)
 
 
-_BLAMED_ON_ENDPOINT = frozenset({FailureKind.AGENT_RUN_ERROR, FailureKind.NO_FINAL_ANSWER, FailureKind.AGENT_TIMEOUT})
+_BLAMED_ON_ENDPOINT = frozenset(
+    {
+        FailureKind.AGENT_RUN_ERROR,
+        FailureKind.NO_FINAL_ANSWER,
+        FailureKind.AGENT_TIMEOUT,
+        FailureKind.CONTEXT_LIMIT,
+    }
+)
 """A model's failures that a failing endpoint produces too: the capture says which it was."""

@@ -75,6 +75,7 @@ async def in_process_gym(
     folder: Path,
     *,
     resources_type: type[EchoServer] = EchoServer,
+    agent_type: type[SingleCall] = SingleCall,
     policy: JsonObject | None = None,
     agent_timeout_s: float = 20,
 ) -> AsyncIterator[InProcessGym]:
@@ -84,7 +85,7 @@ async def in_process_gym(
         policy_url, policy_server = await _serve(stack, VllmModel, block, "policy_model", folder, {})
         peers = {"policy_model": Peer(url=policy_url, token=SecretStr(TOKEN))}
         agent_url, _ = await _serve(
-            stack, SingleCall, {"model_server": POLICY, "timeout_s": agent_timeout_s}, "agent", folder, peers
+            stack, agent_type, {"model_server": POLICY, "timeout_s": agent_timeout_s}, "agent", folder, peers
         )
         resources_url, resources = await _serve(stack, resources_type, {}, "echo", folder, peers)
         pool = await stack.enter_async_context(HttpPool())

@@ -28,6 +28,8 @@ class Fault(StrEnum):
     """429 with `Retry-After: 1`."""
     SERVER_ERROR = "server_error"
     BAD_REQUEST = "bad_request"
+    TOO_LARGE = "too_large"
+    """413, as of a gateway with a limit of bodies."""
     UNAUTHORIZED = "unauthorized"
     HTML = "html"
     """200 with a login page."""
@@ -215,6 +217,8 @@ class ScriptedEndpoint:
                 return _error(500, f"engine died{echo}")
             case Fault.BAD_REQUEST:
                 return _error(400, f"cannot identify image file{echo}")
+            case Fault.TOO_LARGE:
+                return _error(413, f"Request Entity Too Large{echo}")
             case Fault.UNAUTHORIZED:
                 return _error(401, f"invalid api key{echo}")
             case Fault.HTML | Fault.HANG | Fault.RESET:

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from agent_servers.single_call.app import SingleCall
 from gym_core.capture.recorder import capture_path, read_calls
-from gym_core.errors import FailureKind, JudgeError
+from gym_core.errors import AgentError, FailureKind, JudgeError
+from gym_core.servers.agent import AgentSession, Turn
+from gym_core.servers.model.session import ModelSession
 from gym_core.servers.resources import Submission
+from gym_core.types.responses import ResponsesBody
 from gym_core.types.rollout import Completed, Failed
+from gym_core.types.session import CaptureSummary
 from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
 from resources_servers.echo.app import EchoServer, EchoTask
@@ -159,10 +164,52 @@ async def test_a_cancelled_episode_closes_its_sessions(tmp_path: Path) -> None:
         assert len(gym.resources.sessions) == 0
 
 
-async def test_a_full_context_is_graded_as_the_models_and_not_raised_as_the_endpoints(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_full", [True, False])
+async def test_a_first_call_that_is_too_large_is_never_the_models_failure(tmp_path: Path, is_full: bool) -> None:
+    """Nothing but the task is in it: a gateway's limit of bodies, or a context that is too small for the task."""
     async with in_process_gym(tmp_path) as gym:
-        gym.endpoint.context_tokens = 5
+        if is_full:
+            gym.endpoint.context_tokens = 5
+        else:
+            gym.endpoint.fail_always(Fault.TOO_LARGE)
+        result = await gym.play(image=True)
+    assert isinstance(result, Failed)
+    assert result.failure.kind is FailureKind.MODEL_UNAVAILABLE
+    assert "body limit of the gateway" in result.failure.reason
+    assert result.evidence.capture is not None
+    said = result.evidence.capture.last_failure_message or ""
+    assert ("maximum context length is 5" if is_full else "Request Entity Too Large") in said
+
+
+class FullAgent(SingleCall):
+    """It ends with a full context, whatever it saw."""
+
+    async def run_turn(self, session: AgentSession, body: ResponsesBody) -> Turn:
+        return Turn(output=[], failure=AgentError("the context is full", kind=FailureKind.CONTEXT_LIMIT))
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_models"),
+    [
+        ({"calls": 0}, False),
+        ({"calls": 2, "last_finish_reason": "tool_calls", "last_failure": "context_limit"}, True),
+        ({"calls": 2, "last_finish_reason": "tool_calls", "last_failure": "model_unavailable"}, False),
+        ({"calls": 1, "last_finish_reason": "length"}, True),
+    ],
+)
+async def test_an_agents_word_of_a_full_context_counts_once_the_endpoint_has_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: JsonObject, is_models: bool
+) -> None:
+    def summary(self: ModelSession) -> CaptureSummary:
+        return CaptureSummary.model_validate({"session_id": self.id, **seen})
+
+    monkeypatch.setattr(ModelSession, "summary", summary)
+    async with in_process_gym(tmp_path, agent_type=FullAgent) as gym:
         result = await gym.play()
-    assert isinstance(result, Completed)
-    assert result.verification.failure is not None
-    assert (result.verification.reward, result.verification.failure.kind) == (0.0, FailureKind.CONTEXT_LIMIT)
+    if is_models:
+        assert isinstance(result, Completed)
+        assert result.verification.failure is not None
+        assert (result.verification.reward, result.verification.failure.kind) == (0.0, FailureKind.CONTEXT_LIMIT)
+    else:
+        assert isinstance(result, Failed)
+        assert result.failure.kind is FailureKind.MODEL_UNAVAILABLE

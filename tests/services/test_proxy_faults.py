@@ -337,11 +337,29 @@ async def test_max_tokens_shrinks_to_what_the_context_leaves(tmp_path: Path) -> 
 async def test_a_full_context_is_said_in_words_that_opencode_knows(tmp_path: Path) -> None:
     async with ScriptedEndpoint(context_tokens=2000) as endpoint, vllm_proxy(endpoint, tmp_path) as proxy:
         session = await proxy.open_session()
+        assert (await session.chat(chat("x"))).status_code == 200
         reply = await session.chat(chat("x" * 3000))
         assert reply.status_code == 400
         assert "maximum context length is 2000 tokens" in reply.json()["error"]["message"]
         assert reply.json()["error"]["code"] == "context_length_exceeded"
         assert (await session.close()).last_failure == FailureKind.CONTEXT_LIMIT
+
+
+async def test_a_call_that_is_too_large_is_the_models_once_the_endpoint_took_one(
+    endpoint: ScriptedEndpoint, proxy: Proxy
+) -> None:
+    session = await proxy.open_session()
+    endpoint.fail(Fault.TOO_LARGE)
+    reply = await session.chat(chat())
+    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "model_unavailable")
+    assert "Entity" not in reply.text, "OpenCode takes some of the words of gateways for a full context"
+    assert (await session.summary()).last_failure == FailureKind.MODEL_UNAVAILABLE
+    assert (await session.chat(chat())).status_code == 200
+    endpoint.fail(Fault.TOO_LARGE)
+    reply = await session.chat(chat())
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "context_length_exceeded")
+    assert (await session.close()).last_failure == FailureKind.CONTEXT_LIMIT
+    assert [call.failure_kind for call in session.calls()] == ["model_unavailable", None, "context_limit"]
 
 
 async def test_a_relayed_stream_that_breaks_looks_broken(endpoint: ScriptedEndpoint, proxy: Proxy) -> None:

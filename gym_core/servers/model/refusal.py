@@ -5,6 +5,11 @@ import msgspec
 from gym_core.errors import FailureKind
 
 CONTEXT_CODE = "context_length_exceeded"
+FIRST_TOO_LARGE = (
+    "the endpoint found the first call of this session too large, and that holds the task's own prompt and pictures: "
+    "raise the body limit of the gateway before it (HTTP 413), or the engine's context (vLLM --max-model-len)"
+)
+"""In no words that a harness takes for a context that filled up."""
 
 
 class Refusal(Exception):
