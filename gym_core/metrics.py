@@ -98,7 +98,7 @@ def aggregate(outcomes: Sequence[Outcome], *, environment: str, expected: int) -
 
 
 def sequence_report(summaries: Iterable[SequenceSummary | None]) -> SequenceReport | None:
-    """Sums over rollouts; None when none of them has token ids."""
+    """Sums over rollouts; None when none of them has an answered call."""
     known = [summary for summary in summaries if summary is not None]
     if not known:
         return None
@@ -106,7 +106,7 @@ def sequence_report(summaries: Iterable[SequenceSummary | None]) -> SequenceRepo
     for summary in known:
         drifts.update(summary.drifts)
     return SequenceReport(
-        rollouts=len(known),
+        rollouts=sum(summary.calls > 0 for summary in known),
         drifted_rollouts=sum(any(summary.drifts.values()) for summary in known),
         drifts=dict(drifts),
         drifted_tokens=sum(summary.drifted_tokens for summary in known),

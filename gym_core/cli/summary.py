@@ -68,6 +68,8 @@ def _metrics_lines(report: MetricsReport) -> list[str]:
 
 def _sequences_line(report: SequenceReport) -> str:
     """How much of what was sampled can be trained as it was."""
+    if not report.calls:
+        return f"  tokens       none captured: {counted(report.incomplete_calls, 'call')} without all token ids"
     line = (
         f"  tokens       {counted(report.sampled_tokens, 'sampled token')} captured in {counted(report.calls, 'call')}"
     )

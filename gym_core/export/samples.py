@@ -40,7 +40,9 @@ class NoSamples(StrEnum):
     DAMAGED_CAPTURE = "damaged_capture"
     NO_ANSWERED_CALL = "no_answered_call"
     NO_TOKEN_IDS = "no_token_ids"
-    """The endpoint gave none, or no log-probabilities."""
+    """No answered call has all of its token ids and log-probabilities."""
+    NO_SEQUENCE = "no_sequence"
+    """None of the branches that were asked for has a token to train."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class SessionReading:
     """What a rollout's captures hold for training."""
 
     summary: SequenceSummary | None
-    """None when the endpoint gave no token ids."""
+    """None when no answered call is there; with `calls` 0 when none of those was whole."""
     samples: Sequence[TrainingSample]
     missing: NoSamples | None = None
     """Why there are no samples; None when there are."""
@@ -82,13 +84,14 @@ def read_session(
         return SessionReading(None, (), NoSamples.DAMAGED_CAPTURE)
     summary = sequences.summary
     if not summary.calls:
-        missing = NoSamples.NO_TOKEN_IDS if summary.incomplete_calls else NoSamples.NO_ANSWERED_CALL
-        return SessionReading(None, (), missing)
+        if summary.incomplete_calls:
+            return SessionReading(summary, (), NoSamples.NO_TOKEN_IDS)
+        return SessionReading(None, (), NoSamples.NO_ANSWERED_CALL)
     making = _Making(record, assets, endpoint, sequences)
     samples = [
         sample for number, branch in _delivered(sequences, branches) for sample in making.samples(number, branch)
     ]
-    return SessionReading(summary, samples)
+    return SessionReading(summary, samples, None if samples else NoSamples.NO_SEQUENCE)
 
 
 def samples_of(

@@ -8,7 +8,6 @@ from pathlib import Path
 from gym_core.capture.recorder import capture_path, read_captured
 from gym_core.capture.sequences import join
 from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
-from gym_core.types.model_call import CaptureGap
 from gym_core.types.rollout import EpisodeEvidence, EpisodeResult, RunRequest
 from gym_core.types.sample import SequenceSummary
 
@@ -41,7 +40,7 @@ class SequencingPlayer:
 
 
 def sequence_summary(evidence: EpisodeEvidence, captures_dir: Path) -> SequenceSummary | None:
-    """None when the endpoint gave no token ids, or when there is no capture to be read. Blocking, linear in tokens."""
+    """None when no call was answered, or when there is no capture to be read. Blocking, linear in tokens."""
     capture = evidence.capture
     if capture is None or not capture.calls:
         return None
@@ -52,5 +51,4 @@ def sequence_summary(evidence: EpisodeEvidence, captures_dir: Path) -> SequenceS
     except (OSError, ValueError) as error:
         log.warning("capture cannot be read", extra={"file": str(path), "reason": str(error)[:200]})
         return None
-    gaps = {call.why for call in found.untrained if isinstance(call.why, CaptureGap)}
-    return found.summary if found.summary.calls or gaps - {CaptureGap.NO_PROMPT_IDS} else None
+    return found.summary if found.summary.calls or found.summary.incomplete_calls else None

@@ -128,6 +128,7 @@ class GroupBook:
             images=facts.images,
             tokens=facts.tokens,
             sample_fault=facts.sample_fault,
+            no_samples=facts.no_samples if self._request.require_token_ids else None,
         )
 
     def _sent(self, group: _Group, judged: Judged, version: int | None) -> Ready:

@@ -71,6 +71,7 @@ class LineMaker:
             images=len(evidence.capture.images) if evidence.capture else 0,
             row=flat_from_record(record) if self.request.include_row else None,
             samples=[_with_reward(sample, shaped, weight) for sample in samples],
+            no_samples=reading.missing if self.request.samples else None,
         )
         return JournalEntry(line=line, environment_reward=verification.reward, sequences=evidence.sequences)
 
@@ -121,6 +122,8 @@ class RolloutFacts:
     tokens: int
     """Of its longest sample."""
     sample_fault: str | None
+    no_samples: str | None = None
+    """Why it has none, where some were asked for."""
     oldest_version: int | None = field(default=None)
 
     @classmethod
@@ -135,5 +138,6 @@ class RolloutFacts:
             images=line.images,
             tokens=max((len(sample.token_ids) for sample in line.samples), default=0),
             sample_fault=faults[0] if faults else None,
+            no_samples=line.no_samples,
             oldest_version=min(versions, default=None),
         )

@@ -40,6 +40,7 @@ class Tally:
     rewards: list[float] = field(default_factory=list)
     masked: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    without_samples: Counter[str] = field(default_factory=Counter)
     sequences: list[SequenceSummary | None] = field(default_factory=list)
     dropped: int = 0
     samples: int = 0
@@ -56,6 +57,8 @@ class Tally:
             self.rewards.append(entry.environment_reward)
         if entry.line.end_reason != "completed":
             self.failures[str(entry.line.end_reason)] += 1
+        if entry.line.no_samples is not None:
+            self.without_samples[entry.line.no_samples] += 1
         self.sequences.append(entry.sequences)
 
     def send(self, line: SentLine) -> None:
@@ -78,6 +81,7 @@ class Tally:
             samples=self.samples,
             trainable_tokens=self.trainable_tokens,
             mean_reward=math.fsum(self.rewards) / len(self.rewards) if self.rewards else None,
+            without_samples=dict(self.without_samples),
             failures=dict(self.failures),
             sequences=sequence_report(self.sequences),
         )

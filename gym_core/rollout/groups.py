@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from gym_core.types.sample import TrainingSample
-from gym_core.types.trainer import DynamicSampling, EndReason, GroupOptions, GroupStatistics, KeepAll, Oversampling
+from gym_core.types.trainer import (
+    DynamicSampling,
+    EndReason,
+    GroupOptions,
+    GroupStatistics,
+    KeepAll,
+    Oversampling,
+    Selection,
+)
 
 ADVANTAGE_EPSILON = 1e-6
 """Added to the standard deviation that an advantage is divided by."""
@@ -103,6 +111,8 @@ class Member:
     """Of its longest sample, prompt included."""
     sample_fault: str | None = None
     """Why its samples cannot be trained, such as placeholders that do not match their pictures."""
+    no_samples: str | None = None
+    """Why it has none, where it must have some."""
 
 
 def broken_reason(member: Member, options: Oversampling) -> str | None:
@@ -111,13 +121,20 @@ def broken_reason(member: Member, options: Oversampling) -> str | None:
         return "broken:masked"
     if options.needs_image and not member.images:
         return "broken:no_image"
-    if member.sample_fault is not None:
-        return f"broken:{member.sample_fault}"
+    if (fault := member.no_samples or member.sample_fault) is not None:
+        return f"broken:{fault}"
     if member.tokens > options.max_tokens:
         return "broken:too_long"
     if member.end_reason not in options.kept_end_reasons:
         return f"broken:{member.end_reason}"
     return None
+
+
+def _reason_to_drop(member: Member, selection: Selection) -> str | None:
+    """No selection keeps a rollout with nothing to train; what else is broken only oversampling says."""
+    if isinstance(selection, Oversampling):
+        return broken_reason(member, selection)
+    return f"broken:{member.no_samples}" if member.no_samples is not None else None
 
 
 @dataclass(frozen=True)
@@ -154,9 +171,9 @@ def judge_group(members: Sequence[Member], options: GroupOptions) -> Judged:
     dropped: list[str | None] = [None] * len(members)
     if reason == "zero_variance" or (reason == "too_few_measured" and must_vary):
         dropped = [reason] * len(members)
-    elif isinstance(selection, Oversampling):
-        dropped = [broken_reason(member, selection) for member in members]
-        reason = "broken" if None not in dropped else None
+    else:
+        dropped = [_reason_to_drop(member, selection) for member in members]
+        reason = reason if None in dropped else "broken"
     return Judged(seen, advantages(rewards, options.advantage), dropped, reason)
 
 

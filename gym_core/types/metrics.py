@@ -38,7 +38,7 @@ class SequenceReport(Wire):
     """The token sequences of many rollouts, and how often a conversation went on while its tokens did not."""
 
     rollouts: int
-    """Whose endpoint gave token ids."""
+    """With at least one call that was captured whole."""
     drifted_rollouts: int
     """Those of them with a drift."""
     drifts: dict[DriftReason, int] = {}

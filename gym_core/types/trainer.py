@@ -156,10 +156,12 @@ class RolloutLine(BulkyWire):
     """That the policy saw."""
     dropped: str | None = None
     """Why it is not in the batch: its samples are left out then. One of the words of `GroupLine.reason`, or "broken:"
-    and what it is."""
+    and what it is: where token ids are required, a rollout of a group without a sample is broken."""
     row: JsonObject | None = None
     """As a line of a run's output file (docs/results.md); its reward is the environment's own."""
     samples: list[TrainingSample] = []
+    no_samples: str | None = None
+    """Why it has none at all, such as "no_token_ids"; null when there were some, and where none were asked for."""
 
 
 class GroupStatistics(Wire):
@@ -220,11 +222,13 @@ class EndLine(Wire):
     samples: int = 0
     trainable_tokens: int = 0
     """Of the samples that were sent and are not masked."""
+    without_samples: dict[str, int] = {}
+    """Where samples were asked for: rollouts that had none, by why (`RolloutLine.no_samples`)."""
     mean_reward: float | None = None
     """Of the environment, over all measured rollouts."""
     failures: dict[str, int] = {}
     sequences: SequenceReport | None = None
-    """None when no rollout had token ids."""
+    """None when no answered call was captured."""
 
 
 class ErrorLine(Wire):

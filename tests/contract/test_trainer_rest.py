@@ -112,6 +112,51 @@ async def test_groups_bring_advantages(gym: TrainerGym) -> None:
     assert (group.statistics.mean, group.statistics.std, group.statistics.measured) == (0.5, 0.5, 4)
 
 
+async def test_rollouts_whose_token_ids_vanished_are_told_and_in_no_batch(gym: TrainerGym) -> None:
+    answers = iter(["teapot", "kettle"] * 4)
+
+    def rule(messages: list[JsonObject]) -> str:
+        if "question" not in str(messages):
+            return "teapot"  # the look at the endpoint
+        gym.inside.endpoint.gives_token_ids = False
+        return next(answers)
+
+    gym.inside.endpoint.rule = rule
+    lines = await lines_of(gym, split="train", limit=1, num_repeats=4, num_samples_in_parallel=1, group={})
+    told = {(line.no_samples, line.dropped, line.advantage) for line in rollouts(lines)}
+    assert told == {("no_token_ids", "broken:no_token_ids", None)}
+    group, end = lines[-2:]
+    assert isinstance(group, GroupLine)
+    assert (group.kept, group.reason) == (0, "broken")
+    assert isinstance(end, EndLine)
+    assert (end.without_samples, end.dropped, end.groups) == ({"no_token_ids": 4}, 4, {"broken": 1})
+    assert end.sequences is not None
+    assert (end.sequences.rollouts, end.sequences.incomplete_calls) == (0, 4)
+
+
+async def test_dynamic_sampling_does_not_count_groups_without_samples(gym: TrainerGym) -> None:
+    answers = iter(["teapot", "kettle"] * 8)
+    lost = iter([False, False])
+
+    def rule(messages: list[JsonObject]) -> str:
+        if "question" not in str(messages):
+            return "teapot"
+        gym.inside.endpoint.gives_token_ids = next(lost, True)
+        return next(answers)
+
+    gym.inside.endpoint.rule = rule
+    selection = {"method": "dynamic", "groups": 1}
+    group = {"selection": selection}
+    lines = await lines_of(gym, split="train", num_repeats=2, num_samples_in_parallel=1, group=group)
+    end = lines[-1]
+    assert isinstance(end, EndLine)
+    assert (end.groups, end.stopped_by, end.without_samples) == (
+        {"broken": 1, "kept": 1},
+        "enough",
+        {"no_token_ids": 2},
+    )
+
+
 async def test_samples_carry_the_version_of_the_weights_and_old_ones_are_masked(gym: TrainerGym) -> None:
     await gym.client.set_version(7)
     (line, _) = await lines_of(gym, rows=[make_row("a")], max_staleness=0, idempotency_key="s")
@@ -192,7 +237,12 @@ async def test_an_endpoint_without_token_ids_is_refused_unless_none_are_wanted(g
     (line, end) = await lines_of(gym, rows=[make_row("a")], require_token_ids=False)
     assert isinstance(line, RolloutLine)
     assert isinstance(end, EndLine)
-    assert (line.reward, line.samples, end.sequences) == (1.0, [], None)
+    assert (line.reward, line.samples, line.no_samples, end.without_samples) == (
+        1.0,
+        [],
+        "no_token_ids",
+        {"no_token_ids": 1},
+    )
 
 
 async def test_an_endpoint_that_does_not_answer_is_a_status(gym: TrainerGym, monkeypatch: pytest.MonkeyPatch) -> None:

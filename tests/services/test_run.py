@@ -86,10 +86,12 @@ async def test_a_run_counts_what_it_captured_of_the_policys_tokens(tmp_path: Pat
     assert (report["rollouts"], report["drifted_rollouts"], report["sampled_tokens"]) == (1, 0, 7)
 
 
-async def test_without_token_ids_a_run_says_nothing_of_sequences(tmp_path: Path) -> None:
+async def test_without_token_ids_a_run_counts_the_calls_that_lack_them(tmp_path: Path) -> None:
     async with in_process_gym(tmp_path) as gym:
         gym.endpoint.rule = lambda _: "teapot"
         gym.endpoint.gives_token_ids = False
         run = await ended(make_run(gym, tmp_path, "r1"))
-    assert [row["_gym_sequences"] for row in read_rows(run.files.rollouts)] == [None]
-    assert json.loads(run.files.metrics.read_text())["sequences"] is None
+    (row,) = read_rows(run.files.rollouts)
+    assert (row["_gym_sequences"]["calls"], row["_gym_sequences"]["incomplete_calls"]) == (0, 1)
+    report = json.loads(run.files.metrics.read_text())["sequences"]
+    assert (report["rollouts"], report["incomplete_calls"]) == (0, 1)

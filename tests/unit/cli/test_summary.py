@@ -61,7 +61,7 @@ def tokens_line(sequences: SequenceReport | None) -> list[str]:
     return [
         line
         for line in summary_lines(RunResult(progress=progress, metrics=report))
-        if "sampled token" in line
+        if line.startswith("  tokens ")
     ]  # fmt: skip
 
 
@@ -72,6 +72,8 @@ def test_one_line_says_how_much_of_what_was_sampled_drifted() -> None:
         update={"drifted_rollouts": 2, "drifts": drifts, "drifted_tokens": 70, "incomplete_calls": 1}
     )
     assert tokens_line(None) == []
+    none = SequenceReport(rollouts=0, drifted_rollouts=0, incomplete_calls=4)
+    assert tokens_line(none) == ["  tokens       none captured: 4 calls without all token ids"]
     assert tokens_line(clean) == ["  tokens       900 sampled tokens captured in 20 calls; no drift"]
     assert tokens_line(drifted) == [
         "  tokens       900 sampled tokens captured in 20 calls, 1 call not whole; drift in 25.0% of the rollouts "
