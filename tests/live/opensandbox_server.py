@@ -44,7 +44,6 @@ _SANDBOX_DOCKERFILE = f"""
 FROM {BASE}
 RUN groupadd --gid 1000 agent && useradd --uid 1000 --gid 1000 --home-dir /home/agent --create-home agent \\
     && install --directory --owner=1000 --group=1000 /workspace
-USER 1000:1000
 """
 _EXECD_DOCKERFILE = f"""
 FROM {BASE}

@@ -7,6 +7,7 @@ import ipaddress
 import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import docker
@@ -17,7 +18,7 @@ from gym_core.sandbox.contract import Launch, ModelOnly, Sandbox, SandboxSpec
 from gym_core.sandbox.probe import Door, must_be_closed
 from gym_core.sandbox.providers.opensandbox import OpenSandboxConfig, OpenSandboxProvider
 from gym_core.sandbox.providers.opensandbox.sandbox import OpenSandbox
-from tests.live.docker_engine import BASE, client
+from tests.live.docker_engine import build, client
 from tests.live.opensandbox_server import ADDRESS, DOCKER, KEY, SANDBOX_IMAGE, WHY_NONE
 from tests.sandboxes.subject import SMALL
 from tests.sandboxes.words import serve_words
@@ -27,7 +28,9 @@ pytestmark = [pytest.mark.live, pytest.mark.opensandbox]
 SECOND = "198.18.0.1"
 """Another address of the engine's machine, in the network namespace that is its own."""
 
-MODEL_SAYS = b"HTTP/1.0 200 OK\r\n\r\nmodel"
+AS_USER = "gym-test-opensandbox-as-user"
+"""The image, but that what it runs is not root's."""
+
 SMALL_SPEC = SandboxSpec(resources=SMALL)
 _GONE_WITHIN_S = 30.0
 
@@ -74,6 +77,20 @@ class Place:
         return names + [volume["Name"] for volume in self.engine.volumes()["Volumes"] or []]
 
 
+@asynccontextmanager
+async def serve_model(host: str) -> AsyncIterator[int]:
+    """Answers a request as the policy server does; its port."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, host, 0) as server:
+        port: int = server.sockets[0].getsockname()[1]
+        yield port
+
+
 @pytest.fixture
 def place() -> Iterator[Place]:
     if ADDRESS not in os.environ:
@@ -115,7 +132,7 @@ async def test_model_only_reaches_one_address_and_the_look_refuses_what_else_lis
     place: Place, provider: OpenSandboxProvider
 ) -> None:
     async with (
-        serve_words(MODEL_SAYS, place.gateway) as model,
+        serve_model(place.gateway) as model,
         serve_words(b"x", place.gateway) as other,
         serve_words(b"x", SECOND) as second,
     ):
@@ -132,7 +149,7 @@ async def test_model_only_reaches_one_address_and_the_look_refuses_what_else_lis
 
 
 async def test_a_relay_s_address_is_the_one_that_is_reached(place: Place) -> None:
-    async with serve_words(MODEL_SAYS, SECOND) as relay, serve_words(b"x", place.gateway) as model:
+    async with serve_model(SECOND) as relay, serve_words(b"x", place.gateway) as model:
         provider = OpenSandboxProvider(settings(relay_address=f"{SECOND}:{relay}"))
         try:
             network = ModelOnly(host=place.gateway, port=model)
@@ -188,7 +205,7 @@ async def test_sandboxes_are_used_through_the_server_too(place: Place) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"image": BASE}, "root"),
+        ({"image": AS_USER}, "who could end it"),
         ({"image": "no-such-image:1"}, "IMAGE_PULL_FAILED"),
         ({"secure_access": True}, "secureAccess is not supported"),
         ({"api_key": "another"}, "INVALID_API_KEY"),
@@ -197,6 +214,7 @@ async def test_sandboxes_are_used_through_the_server_too(place: Place) -> None:
 async def test_what_cannot_be_had_says_why_and_leaves_nothing(
     place: Place, changes: dict[str, object], said: str
 ) -> None:
+    build(os.environ[DOCKER], f"FROM {SANDBOX_IMAGE}\nUSER 1000:1000\n", AS_USER)
     before = place.leftovers()
     provider = OpenSandboxProvider(settings(**changes))
     try:

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -21,6 +22,8 @@ class DaemonFaults:
 
     streams_cut: int = 0
     """So many commands' streams end after their first event."""
+    streams_mute: int = 0
+    """So many commands' output does not come."""
     silent: int = 0
     """So many commands start and say nothing for ever."""
     uploads_lost: int = 0
@@ -46,6 +49,8 @@ class Daemon:
     interrupted: list[str] = field(default_factory=list)
     keys_seen: set[str] = field(default_factory=set)
     """API keys that came along: none may, in direct mode."""
+    uids: set[int] = field(default_factory=set)
+    """Who commands were asked to be."""
     commands: dict[str, asyncio.Task[int]] = field(default_factory=dict)
 
     async def answer(self, request: Request, port: str, path: str) -> Response:
@@ -60,9 +65,13 @@ class Daemon:
                 return JSONResponse({})
             case ("44772", "POST", "command"):
                 body = json.loads(await request.body())
-                return StreamingResponse(self._events(body["argv"]), media_type="text/event-stream")
+                return StreamingResponse(self._events(body), media_type="text/event-stream")
             case ("44772", "DELETE", "command"):
                 return self._interrupt(request.query_params["id"])
+            case ("44772", "DELETE", "files"):
+                for name in request.query_params.getlist("path"):
+                    await self.inside.remove(name)
+                return Response(status_code=200)
             case ("44772", "POST", "files/upload"):
                 return await self._upload(request)
         return JSONResponse({"code": "NOT_FOUND", "message": path}, 404)
@@ -80,10 +89,11 @@ class Daemon:
         self.commands[command].cancel()
         return Response(status_code=200)
 
-    async def _events(self, argv: list[str]) -> AsyncIterator[bytes]:
+    async def _events(self, body: dict[str, Any]) -> AsyncIterator[bytes]:  # Any: parsed JSON
         faults, command = self.faults, f"cmd-{next(_ids)}"
+        self.uids.add(body.get("uid", 0))
         lines: asyncio.Queue[str | None] = asyncio.Queue()
-        task = self.commands[command] = asyncio.create_task(self.inside.run(argv, lines.put_nowait))
+        task = self.commands[command] = asyncio.create_task(self.inside.run(body["argv"], lines.put_nowait))
         task.add_done_callback(lambda _: lines.put_nowait(None))
         yield self._event(type="init", text=command)
         if faults.silent:
@@ -97,8 +107,10 @@ class Daemon:
         if faults.nonsense:
             faults.nonsense -= 1
             yield self._event(type="stdout", text="hello, world>")
+        mute = faults.streams_mute > 0
+        faults.streams_mute -= mute
         while (text := await lines.get()) is not None:
-            for line in text.splitlines():
+            for line in () if mute else text.splitlines():
                 yield self._event(type="stdout", text=line)
         if task.cancelled() or task.exception():
             return

@@ -23,6 +23,8 @@ class Inside(Protocol):
 
     async def upload(self, path: str, content: bytes, mode: int) -> None: ...
 
+    async def remove(self, path: str) -> None: ...
+
     async def close(self) -> None: ...
 
 
@@ -48,6 +50,9 @@ class BoxInside:
     async def upload(self, path: str, content: bytes, mode: int) -> None:
         await self._sandbox.write(path, content, mode)
 
+    async def remove(self, path: str) -> None:
+        await self._sandbox.exec(Launch(argv=["rm", "-f", path]))
+
     async def close(self) -> None:
         await self._sandbox.close()
 
@@ -60,6 +65,7 @@ class MemoryInside:
         self.sandbox.on_exec(on_exec)
         self.facts: dict[str, object] = {
             "uid": 1000,
+            "daemon_is_apart": True,
             "effective": 0,
             "bounding": 0,
             "seccomp": True,
@@ -77,6 +83,9 @@ class MemoryInside:
 
     async def upload(self, path: str, content: bytes, mode: int) -> None:
         await self.sandbox.write(path, content, mode)
+
+    async def remove(self, path: str) -> None:
+        self.sandbox.files.pop(path, None)
 
     async def close(self) -> None:
         await self.sandbox.close()
@@ -101,7 +110,7 @@ class MemoryInside:
         return {"status": status, "timed_out": result.timed_out, "truncated": result.truncated}
 
     async def _place(self, request: dict[str, object], on_stdout: OnText) -> dict[str, object]:
-        content = self.sandbox.files.pop(str(request["part"]), None)
+        content = self.sandbox.files.get(str(request["part"]))
         if content is None or (len(content), _digest(content)) != (request["size"], request["sha256"]):
             return {"status": NOT_WHOLE}
         assert isinstance(request["mode"], int)

@@ -48,6 +48,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.run(json.loads(self.body()))
             elif (self.command, url.path) == ("DELETE", "/command"):
                 self.interrupt(query["id"][0])
+            elif (self.command, url.path) == ("DELETE", "/files"):
+                for name in query["path"]:
+                    Path(name).unlink()
+                self.answer(200, {})
             elif (self.command, url.path) == ("POST", "/files/upload"):
                 self.upload(self.body())
             else:

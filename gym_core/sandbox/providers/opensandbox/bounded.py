@@ -10,7 +10,8 @@ MOST_BYTES = 256 << 20
 
 def bounded_transport(*, max_connections: int, most_bytes: int = MOST_BYTES) -> httpx.AsyncBaseTransport:
     """Certificates are verified."""
-    limits = httpx.Limits(max_connections=max_connections, max_keepalive_connections=20)
+    # None is kept: the address of a sandbox is soon nobody's, or another's.
+    limits = httpx.Limits(max_connections=max_connections, max_keepalive_connections=0)
     return _BoundedTransport(httpx.AsyncHTTPTransport(limits=limits), most_bytes)
 
 

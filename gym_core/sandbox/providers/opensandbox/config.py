@@ -24,6 +24,9 @@ class OpenSandboxConfig(Wire):
     relay_address: str | None = None
     """`ip:port` where a relay of yours listens, and nothing else does, that leads to the policy model server. Sandboxes
     may then reach this address in place of the server's own: OpenSandbox lets through addresses, never single ports."""
+    uid: int = Field(default=1000, gt=0)
+    """User of commands and files. The image's own must be root, who then runs the daemon: one that commands could end
+    would be no sandbox's. Nothing else runs as root."""
     request_timeout_s: float = Field(default=30.0, gt=0)
     """Of one request to the server or to a sandbox's daemon, files and commands apart."""
     create_timeout_s: float = Field(default=300.0, gt=0)

@@ -47,7 +47,7 @@ KILL_ROUNDS = 400
 KILL_PAUSE_S = 0.01
 TASK_OOM_SCORE = "900"
 STOPPED_STATUS = 143
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -118,6 +118,7 @@ class Command:
             os.dup2(stderr, 2)
             os.closerange(3, 1 << 16)
             libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             with open("/proc/self/oom_score_adj", "w") as file:
                 file.write(TASK_OOM_SCORE)  # an out-of-memory kill takes the task, and the daemon lives on
             longest = self.request["file_bytes"]
@@ -211,7 +212,6 @@ def place(request: dict[str, Any]) -> dict[str, object]:
         return {"status": put(source, path, request)}
     finally:
         os.close(source)
-        os.unlink(part)
 
 
 def put(source: int, path: str, request: dict[str, Any]) -> int:
@@ -265,11 +265,15 @@ def look(request: dict[str, Any]) -> dict[str, object]:
     os.makedirs(workdir, exist_ok=True)
     if not os.access(workdir, os.W_OK | os.X_OK):
         return {"status": errno.EACCES}
+    with open(f"/proc/{os.getppid()}/status") as file:
+        daemon = next(line.split()[2] for line in file if line.startswith("Uid:"))
     with open("/proc/self/status") as file:
         facts = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
     return {
         "status": 0,
         "uid": os.geteuid(),
+        # Nobody inside can kill process 1, nor another user's.
+        "daemon_is_apart": os.getppid() == 1 or int(daemon) != os.geteuid(),
         "effective": int(facts["CapEff"], 16),
         "bounding": int(facts["CapBnd"], 16),
         "seccomp": facts["Seccomp"].strip() == "2",

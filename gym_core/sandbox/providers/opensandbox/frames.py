@@ -27,6 +27,8 @@ class End(Wire):
     truncated: bool = False
     sha256: str | None = None
     uid: int | None = None
+    daemon_is_apart: bool | None = None
+    """Whether commands cannot end the daemon that starts them."""
     effective: int | None = None
     """Capabilities, as the kernel's bits."""
     bounding: int | None = None

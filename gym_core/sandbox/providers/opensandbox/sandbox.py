@@ -143,10 +143,13 @@ class OpenSandbox:
         digest = hashlib.sha256(content).hexdigest()
         for _ in range(_UPLOADS):
             part = f"{_STAGING}/.gym-{secrets.token_hex(16)}"
-            async with self._use(f"upload for {path!r}"):
-                await self._remote.upload(part, content)
             request = {"op": "place", "part": part, "path": path, "mode": mode & 0o777}
-            end = await self._ask(request | {"size": len(content), "sha256": digest}, lambda kind, content: None)
+            async with self._use(f"upload for {path!r}"):
+                try:
+                    await self._remote.upload(part, content)
+                    end = await self._ask(request | {"size": len(content), "sha256": digest}, lambda kind, part: None)
+                finally:
+                    await asyncio.shield(self._remove(part))
             if end.status != NOT_WHOLE:
                 _raise_for(end.status, f"write to {path!r}", path)
                 return
@@ -186,6 +189,10 @@ class OpenSandbox:
         self._end("it was closed")
         if self._ending:
             await asyncio.shield(self._ending)
+
+    async def _remove(self, part: str) -> None:
+        with contextlib.suppress(ServiceFault):  # one that is gone already, or stays until the sandbox ends
+            await self._remote.forget_upload(part)
 
     async def _ask(
         self, request: JsonObject, on_content: Callable[[str, bytes], None], *, timeout_s: float = _TRANSFER_TIMEOUT_S

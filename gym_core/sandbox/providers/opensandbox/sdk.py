@@ -40,7 +40,7 @@ _PATIENCE_S = 10.0
 """How long a creation that nobody wants any more is waited for; then it goes on alone."""
 
 _UPLOAD_TIMEOUT_S = 300.0
-_UPLOAD_MODE = 600
+_UPLOAD_MODE = 644
 """The SDK takes the octal digits as a decimal number."""
 
 _KILLED = (-1, -9, 137)
@@ -143,7 +143,8 @@ class Remote:
                 complaints.append(message.text[:200])
 
         handlers = ExecutionHandlers(on_init=on_init, on_stdout=on_stdout, on_stderr=on_stderr, skip_accumulation=True)
-        options = RunCommandOpts(timeout=timedelta(seconds=timeout_s))
+        uid = self._config.uid
+        options = RunCommandOpts(timeout=timedelta(seconds=timeout_s), uid=uid, gid=uid)
         call = asyncio.ensure_future(self._sandbox.commands.run(argv, opts=options, handlers=handlers))
         ended: Execution | None = None
         try:
@@ -165,6 +166,11 @@ class Remote:
         """Reported as done by the daemon; whether it was, the caller finds out."""
         async with _deadline(_UPLOAD_TIMEOUT_S, f"upload to {path!r}"):
             await self._sandbox.files.write_files([WriteEntry(path=path, data=content, mode=_UPLOAD_MODE)])
+
+    async def forget_upload(self, path: str) -> None:
+        """The daemon's files are not the commands', who cannot remove them. Raises ServiceFault."""
+        async with self._deadline(f"removal of {path!r}"):
+            await self._sandbox.files.delete_files([path])
 
     async def renew(self, seconds: float) -> None:
         async with self._deadline("renewal"):

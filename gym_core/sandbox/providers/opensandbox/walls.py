@@ -58,9 +58,11 @@ def check_policy(found: EgressPolicy, network: NetworkPolicy) -> None:
 def enforcement_of(look: End, network: NetworkPolicy, *, secure_access: bool) -> SandboxEnforcement:
     """From the kernel's own words about a command inside. Raises SandboxUnavailable for one that has powers."""
     if not look.uid:
+        raise SandboxUnavailable("opensandbox: commands would be root inside, although `uid` is another")
+    if not look.daemon_is_apart:
         raise SandboxUnavailable(
-            "opensandbox: commands would be root inside: use an image with a USER of its own, such as one made of "
-            "sandbox_image/Dockerfile"
+            f"opensandbox: the daemon inside is user {look.uid}, as commands are, who could end it: use an image whose "
+            "USER is root, such as `FROM` one made of sandbox_image/Dockerfile with `USER root`"
         )
     if look.effective != 0:
         raise SandboxUnavailable(f"opensandbox: commands would have capabilities inside: {look.effective}")

@@ -40,6 +40,25 @@ async def test_a_courier_that_fails_is_an_error_that_says_what_it_said(scene: Sc
         await sandbox.exec(TRUE)
 
 
+@pytest.mark.parametrize("code", [-9, 137, -1])
+async def test_a_command_that_kills_its_courier_too_is_a_result(scene: Scene, code: int) -> None:
+    sandbox = await scene.open()
+    await sandbox.write("/workspace/a", b"content")
+    scene.server.faults.exit_code, scene.server.faults.streams_mute = code, 2
+    result = await sandbox.exec(TRUE)
+    assert (result.exit_code, result.signal, result.ok) == (None, 9, False)
+    with pytest.raises(SandboxError, match="nobody knows how"):
+        await sandbox.read("/workspace/a")
+
+
+async def test_commands_are_the_user_s_and_uploads_leave_nothing(scene: Scene) -> None:
+    sandbox = await scene.open()
+    await sandbox.write("/workspace/a", b"content")
+    await sandbox.exec(TRUE)
+    assert scene.server.records[sandbox.remote_id].daemon.uids == {1000}
+    assert list(scene.insides[-1].sandbox.files) == ["/workspace/a"]
+
+
 async def test_output_that_the_courier_did_not_write_is_an_error(scene: Scene) -> None:
     sandbox = await scene.open()
     scene.server.faults.nonsense = 1

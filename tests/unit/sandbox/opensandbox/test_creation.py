@@ -125,6 +125,8 @@ async def test_a_policy_that_is_not_what_was_asked_for_is_refused(scene: Scene) 
     ("fact", "value", "said"),
     [
         ("uid", 0, "root"),
+        ("daemon_is_apart", False, "who could end it"),
+        ("daemon_is_apart", None, "who could end it"),
         ("effective", 1 << 21, "capabilities"),
         ("bounding", 1 << 12, "NET_ADMIN"),
         ("bounding", 1 << 13, "NET_RAW"),
