@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 
 STREAM_TIMEOUT_S = 30 * 24 * 3600.0
 """Of a whole stream: a run may take days."""
-OPEN_TIMEOUT_S = 600.0
-"""Until the first line: rows are read and the endpoint is looked at before."""
+OPEN_TIMEOUT_S = 7200.0
+"""Until the first line: rows are read and the endpoint is looked at before, once a pause of the policy is over."""
 SILENT_TIMEOUT_S = 60.0
 """Between two lines. A gym that has nothing to say says so every few seconds."""
 RECONNECT_PAUSES_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)

@@ -1,10 +1,12 @@
 """What a trainer may count on over REST: what is refused and how, lines and their schema, replay, pictures."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
+import httpx
 import pytest
 
 from gym_core.client import GymClient
@@ -167,6 +169,24 @@ async def test_samples_carry_the_version_of_the_weights_and_old_ones_are_masked(
     assert isinstance(again, RolloutLine)
     assert isinstance(end, EndLine)
     assert (again.samples[0].mask_reason, end.replayed) == ("stale", 1)
+
+
+async def test_a_stream_that_is_begun_in_a_pause_comes_after_it(
+    gym: TrainerGym, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gym_core.launch.policy_check.PAUSED_POLL_S", 0.01)
+    await gym.client.pause(PauseMode.KEEP)
+    request = RolloutsRequest(rows=[make_row("left alone")], idempotency_key="k").to_json()
+    with pytest.raises(httpx.ReadTimeout):  # this caller leaves
+        await gym.http.post("/v1/rollouts", content=request, timeout=0.3)
+    asking = asyncio.create_task(lines_of(gym, rows=[make_row("b")]))
+    done, _ = await asyncio.wait({asking}, timeout=0.3)
+    assert (done, gym.inside.endpoint.requests) == (set(), [])
+    await gym.client.resume()
+    (line, _) = await asking
+    assert isinstance(line, RolloutLine)
+    assert line.reward == 1.0
+    assert not any(b"left alone" in seen.raw for seen in gym.inside.endpoint.requests)
 
 
 async def test_the_policy_is_paused_and_resumed(gym: TrainerGym) -> None:

@@ -11,7 +11,7 @@ from gym_core.http.client import HttpPool
 from gym_core.launch.policy_check import check_policy
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.wire import JsonObject
-from tests.fakes.model import ScriptedEndpoint
+from tests.fakes.model import Fault, ScriptedEndpoint
 from tests.fakes.proxy import RUN_TOKEN, Proxy, eventually, vllm_proxy
 
 
@@ -91,6 +91,41 @@ async def test_a_look_waits_for_the_end_of_a_pause_but_not_for_ever(
         await proxy.as_run("POST", "/v1/policy/pause", {"mode": "keep"})
         report = await report_of(proxy)
         assert (report.answers, "paused" in report.message) == (False, True)
+
+
+async def test_what_is_begun_in_a_pause_waits_for_its_end(
+    endpoint: ScriptedEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than the server's own look waits, and without a look of the endpoint's few being used up."""
+    monkeypatch.setattr("gym_core.servers.model.server.PAUSED_CHECK_S", 0.02)
+    monkeypatch.setattr("gym_core.launch.policy_check.PAUSED_POLL_S", 0.01)
+    monkeypatch.setattr("gym_core.launch.policy_check.CHECK_PAUSES_S", ())
+    async with vllm_proxy(endpoint, tmp_path) as proxy:
+        await proxy.as_run("POST", "/v1/policy/pause", {"mode": "keep"})
+        looking = asyncio.create_task(look(proxy))
+        done, _ = await asyncio.wait({looking}, timeout=0.3)
+        assert (done, endpoint.requests) == (set(), [])
+        await proxy.as_run("POST", "/v1/policy/resume")
+        assert (await looking).ok
+
+
+async def test_a_pause_that_begins_during_a_look_is_waited_for_too(
+    endpoint: ScriptedEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gym_core.launch.policy_check.PAUSED_POLL_S", 0.01)
+    monkeypatch.setattr("gym_core.launch.policy_check.CHECK_PAUSES_S", ())
+    endpoint.release = asyncio.Event()
+    endpoint.fail_always(Fault.SERVER_ERROR)
+    async with vllm_proxy(endpoint, tmp_path) as proxy:
+        looking = asyncio.create_task(look(proxy))
+        await eventually(lambda: endpoint.requests)
+        await proxy.as_run("POST", "/v1/policy/pause", {"mode": "keep"})
+        endpoint.release.set()
+        done, _ = await asyncio.wait({looking}, timeout=0.3)
+        assert done == set(), "the endpoint went down for its new weights"
+        endpoint.recover()
+        await proxy.as_run("POST", "/v1/policy/resume")
+        assert (await looking).ok
 
 
 async def test_a_drain_waits_for_a_look(endpoint: ScriptedEndpoint, tmp_path: Path) -> None:
