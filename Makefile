@@ -50,7 +50,7 @@ test-live: toolkit tiny-vlm
 
 # The Docker provider, and `docker compose up`, on a real engine that is started for it where that can be.
 test-docker: toolkit
-	$(BIN)/python -m tests.live.docker_engine $(BIN)/python -m pytest -n 2 --dist loadfile -rs -m docker
+	$(BIN)/python -m tests.live.docker_engine $(BIN)/python -m pytest -rs -m docker
 
 # The OpenSandbox provider on the real opensandbox-server before such an engine, with stand-ins for its two images.
 test-opensandbox: setup
