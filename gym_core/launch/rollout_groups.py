@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gym_core.launch.rollout_lines import Fate, RolloutFacts
-from gym_core.rollout.groups import Judged, Member, Played, is_stale, judge_group, rank_groups, schedule_of
+from gym_core.rollout.groups import Judged, Member, Played, judge_group, rank_groups, schedule_of, staleness_fault
 from gym_core.rollout.journal import Place
 from gym_core.types.rollout import RolloutKey, RunRequest
 from gym_core.types.trainer import GroupLine, Oversampling, RolloutsRequest
@@ -121,7 +121,8 @@ class GroupBook:
 
     def _member(self, finished: Finished, version: int | None) -> Member:
         facts = finished.facts
-        is_old = is_stale(facts.oldest_version, version, self._request.max_staleness)
+        limit = self._request.max_staleness
+        is_old = any(staleness_fault(oldest, version, limit) is not None for oldest in facts.oldest_versions)
         return Member(
             reward=None if is_old else facts.reward,
             end_reason=facts.end_reason,

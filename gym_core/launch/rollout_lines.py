@@ -1,7 +1,7 @@
 """From a record to the line that a trainer gets: samples with shaped rewards first, what its group made of it last."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -9,7 +9,7 @@ from gym_core.episode import EpisodeStorage
 from gym_core.errors import FAILURE_POLICY
 from gym_core.export.images import with_data_urls
 from gym_core.export.samples import SessionReading
-from gym_core.rollout.groups import ShapedReward, is_stale, oldest_version, shaped_reward
+from gym_core.rollout.groups import STALE, VERSION_UNKNOWN, ShapedReward, oldest_version, shaped_reward, staleness_fault
 from gym_core.rollout.journal import JournalEntry
 from gym_core.types.flat_row import flat_from_record
 from gym_core.types.rollout import RolloutRecord
@@ -18,9 +18,7 @@ from gym_core.types.trainer import EndReason, RolloutLine, RolloutsRequest
 from gym_core.types.verification import Verification
 from gym_core.types.wire import Wire
 
-STALE = "stale"
-"""`mask_reason` of a sample whose policy is too old."""
-HARMLESS_MASKS = frozenset({"no_trained_tokens", STALE})
+HARMLESS_MASKS = frozenset({"no_trained_tokens", STALE, VERSION_UNKNOWN})
 """Reasons for which a sample is not for training and its rollout is sound all the same."""
 
 ReadSession = Callable[[RolloutRecord], SessionReading]
@@ -85,8 +83,9 @@ class LineMaker:
 
     def _finished_sample(self, sample: TrainingSample, fate: Fate) -> TrainingSample:
         update: dict[str, object] = {"advantage": fate.advantage}
-        if not sample.mask and is_stale(oldest_version(sample), fate.policy_version, self.request.max_staleness):
-            update |= {"mask": True, "mask_reason": STALE}
+        fault = staleness_fault(oldest_version(sample), fate.policy_version, self.request.max_staleness)
+        if not sample.mask and fault is not None:
+            update |= {"mask": True, "mask_reason": fault}
         sample = sample.model_copy(update=update)
         return with_data_urls(sample, self.storage.assets) if self.request.images == "inline" else sample
 
@@ -124,12 +123,12 @@ class RolloutFacts:
     sample_fault: str | None
     no_samples: str | None = None
     """Why it has none, where some were asked for."""
-    oldest_version: int | None = field(default=None)
+    oldest_versions: tuple[int | None, ...] = ()
+    """Of each sample with an answer."""
 
     @classmethod
     def of(cls, entry: JournalEntry) -> "RolloutFacts":
         line = entry.line
-        versions = [version for sample in line.samples if (version := oldest_version(sample)) is not None]
         faults = [s.mask_reason for s in line.samples if s.mask_reason and s.mask_reason not in HARMLESS_MASKS]
         return cls(
             end_reason=line.end_reason,
@@ -139,5 +138,5 @@ class RolloutFacts:
             tokens=max((len(sample.token_ids) for sample in line.samples), default=0),
             sample_fault=faults[0] if faults else None,
             no_samples=line.no_samples,
-            oldest_version=min(versions, default=None),
+            oldest_versions=tuple(oldest_version(sample) for sample in line.samples if sample.calls),
         )

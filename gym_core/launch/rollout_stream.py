@@ -272,4 +272,5 @@ class RolloutStream:
         try:
             self._version = await self._parts.current_version()
         except EpisodeError as error:
+            self._version = None
             log.warning("policy version not known", extra={"reason": str(error)[:200]})

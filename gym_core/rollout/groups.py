@@ -25,6 +25,10 @@ ADVANTAGE_EPSILON = 1e-6
 TOOL_BONUS = "tool_bonus"
 """Name of the reward component; the other one is `ACCURACY`, or the environment's own."""
 ACCURACY = "accuracy"
+STALE = "stale"
+"""`mask_reason` of a sample whose policy is too old."""
+VERSION_UNKNOWN = "policy_version_unknown"
+"""`mask_reason` of a sample where nobody knows whether it is."""
 _SUM_TOLERANCE = 1e-9
 
 Rewards = Sequence[float | None]
@@ -86,16 +90,21 @@ def shaped_reward(
 
 
 def oldest_version(sample: TrainingSample) -> int | None:
-    """Of the answers in a sample; None when no version was ever set."""
+    """Of the answers in a sample; None when that of one is not known: it may be older than all others."""
     versions = [span.policy_version for span in sample.calls if span.policy_version is not None]
-    return min(versions, default=None)
+    return min(versions, default=None) if len(versions) == len(sample.calls) else None
 
 
-def is_stale(oldest: int | None, current: int | None, max_staleness: int | None) -> bool:
-    """Whether a version lags the current one by more than the limit; never without a limit or without versions."""
-    if oldest is None or current is None or max_staleness is None:
-        return False
-    return current - oldest > max_staleness
+def staleness_fault(oldest: int | None, current: int | None, max_staleness: int | None) -> str | None:
+    """Why a sample is not known to be within the limit, as its `mask_reason`; None when it is, or without a limit.
+
+    A version that nobody knows is never taken for a fresh one: nobody set one, or the policy's server was restarted.
+    """
+    if max_staleness is None:
+        return None
+    if oldest is None or current is None:
+        return VERSION_UNKNOWN
+    return STALE if current - oldest > max_staleness else None
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,8 @@ class RolloutsRequest(BulkyWire):
     group: GroupOptions | None = None
     """With it, lines come when their group is complete, and carry an advantage."""
     max_staleness: int | None = Field(default=None, ge=0)
-    """Samples whose oldest policy version lags the current one by more are masked as `stale`."""
+    """Samples whose oldest policy version lags the current one by more are masked as `stale`; while one of the two is
+    not known, as `policy_version_unknown`."""
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
     """As the header Idempotency-Key. The same request with the same key replays what is finished and goes on."""
 

@@ -314,3 +314,13 @@ async def test_stale_samples_are_masked_and_in_no_baseline(bench: StreamBench) -
     assert {line.reason for line in groups(lines)} == {"too_few_measured"}
     fresh = await bench.lines(play, max_staleness=2, **asked)
     assert rollouts(fresh)[0].samples[0].mask is False
+
+
+async def test_with_a_limit_of_staleness_an_unknown_version_is_no_fresh_one(bench: StreamBench) -> None:
+    bench.version = None
+    lines = await bench.lines(rewards(*[[1, 0]] * 4), num_repeats=2, group={}, max_staleness=100)
+    sample = rollouts(lines)[0].samples[0]
+    assert (sample.mask, sample.mask_reason, sample.advantage) == (True, "policy_version_unknown", None)
+    assert {line.reason for line in groups(lines)} == {"too_few_measured"}
+    without = await bench.lines(rewards(*[[1, 0]] * 4), num_repeats=2, group={})
+    assert rollouts(without)[0].samples[0].mask is False

@@ -13,13 +13,15 @@ from gym_core.rollout.groups import (
     Played,
     advantages,
     broken_reason,
-    is_stale,
     judge_group,
+    oldest_version,
     rank_groups,
     schedule_of,
     shaped_reward,
+    staleness_fault,
     statistics,
 )
+from gym_core.types.sample import SampledSpan, TrainingSample
 from gym_core.types.trainer import DynamicSampling, GroupOptions, Oversampling
 
 rewards_of = st.lists(st.none() | st.floats(0, 2, allow_nan=False), max_size=12)
@@ -118,13 +120,21 @@ def test_an_environments_own_components_stay_when_they_sum_up() -> None:
 
 @pytest.mark.parametrize(
     ("oldest", "current", "limit", "expected"),
-    [(3, 5, 2, False), (2, 5, 2, True), (5, 5, 0, False), (4, 5, 0, True), (None, 5, 0, False), (1, 9, None, False),
-     (1, None, 0, False)],
+    [(3, 5, 2, None), (2, 5, 2, "stale"), (5, 5, 0, None), (4, 5, 0, "stale"), (1, 9, None, None),
+     (None, None, None, None), (None, 5, 9, "policy_version_unknown"), (1, None, 9, "policy_version_unknown"),
+     (None, None, 9, "policy_version_unknown")],
 )  # fmt: skip
-def test_a_sample_is_stale_when_it_lags_by_more_than_the_limit(
-    oldest: int | None, current: int | None, limit: int | None, expected: bool
+def test_a_sample_is_stale_when_it_is_not_known_to_be_within_the_limit(
+    oldest: int | None, current: int | None, limit: int | None, expected: str | None
 ) -> None:
-    assert is_stale(oldest, current, limit) is expected
+    assert staleness_fault(oldest, current, limit) == expected
+
+
+@pytest.mark.parametrize(("versions", "oldest"), [([9, 8], 8), ([9, None], None), ([None], None), ([], None)])
+def test_the_oldest_version_of_a_sample_is_known_when_each_is(versions: list[int | None], oldest: int | None) -> None:
+    span = {"call_id": "c", "start": 0, "end": 1, "is_trained": True, "finish_reason": "stop"}
+    calls = [SampledSpan.model_validate({**span, "policy_version": version}) for version in versions]
+    assert oldest_version(TrainingSample.model_construct(calls=calls)) == oldest
 
 
 # -- dropping and ranking ---------------
