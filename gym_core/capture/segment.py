@@ -1,18 +1,22 @@
 """An append-only file of checked frames: what was appended is read back whole or reported, never half.
 
-Frame: magic "GYC1", payload length and CRC-32 (little-endian uint32 each), payload.
+Frame: magic "GYC2", payload length and CRC-32 of length and payload (little-endian uint32 each), payload. Files of
+before have the magic "GYC1" and the CRC-32 of the payload alone: they are read and gone on with.
 """
 
 import contextlib
 import fcntl
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-_MAGIC = b"GYC1"
+_MAGIC = b"GYC2"
+_OLD_MAGIC = b"GYC1"
 _HEADER = struct.Struct("<4sII")
+_ANY_MAGIC = re.compile(b"GYC[12]")
 MAX_FRAME_BYTES = 1 << 30
 """A length beyond it is damage: no call is that large."""
 
@@ -43,7 +47,7 @@ class SegmentWriter:
 
     def append(self, payload: bytes) -> None:
         """Raises OSError with the file as it was before."""
-        frame = _HEADER.pack(_MAGIC, len(payload), zlib.crc32(payload)) + payload
+        frame = _HEADER.pack(_MAGIC, len(payload), _checksum(_MAGIC, payload)) + payload
         try:
             written = os.write(self._fd, frame)
             if written != len(frame):
@@ -74,26 +78,53 @@ def _good_end(path: Path) -> int:
     return max((end for _, end in _frames(path.read_bytes(), str(path))), default=0)
 
 
+def _checksum(magic: bytes, payload: bytes) -> int:
+    return zlib.crc32(payload, 0 if magic == _OLD_MAGIC else zlib.crc32(len(payload).to_bytes(4, "little")))
+
+
 def _frames(content: bytes, name: str) -> Iterator[tuple[bytes, int]]:
     """(payload, offset of its end) for each whole frame."""
     at = 0
     while at < len(content):
-        header = content[at : at + _HEADER.size]
-        if len(header) < _HEADER.size:
+        frame = _frame_at(content, at)
+        if frame is None:
+            if not _is_torn_end(content, at):
+                raise SegmentDamaged(f"{name}: the frame at byte {at} is damaged")
             return
-        magic, length, checksum = _HEADER.unpack(header)
-        start = at + _HEADER.size
-        end = start + length
-        if magic != _MAGIC or length > MAX_FRAME_BYTES:
-            if not any(content[at:]):
-                return  # blocks that were allocated and never written, after a crash of the machine
-            raise SegmentDamaged(f"{name}: no frame at byte {at}")
-        payload = content[start:end]
-        if len(payload) < length:
-            return
-        if zlib.crc32(payload) != checksum:
-            if end == len(content):
-                return
-            raise SegmentDamaged(f"{name}: the frame at byte {at} does not match its checksum")
-        yield payload, end
-        at = end
+        yield frame
+        at = frame[1]
+
+
+def _frame_at(content: bytes, at: int) -> tuple[bytes, int] | None:
+    """Payload and end of the frame that begins there; None when it is not whole or does not match its checksum."""
+    start = at + _HEADER.size
+    if start > len(content):
+        return None
+    magic, length, checksum = _HEADER.unpack_from(content, at)
+    end = start + length
+    if magic not in (_MAGIC, _OLD_MAGIC) or length > MAX_FRAME_BYTES or end > len(content):
+        return None
+    payload = content[start:end]
+    return (payload, end) if _checksum(magic, payload) == checksum else None
+
+
+def _is_torn_end(content: bytes, at: int) -> bool:
+    """Whether what begins there, no frame, is all that an interrupted last write left.
+
+    Then nothing that checks can follow it. A length that is damaged points anywhere, so the next frame is looked for.
+    """
+    header = content[at : at + _HEADER.size]
+    if not any(content[at:]):
+        return True  # blocks that were allocated and never written, after a crash of the machine
+    if not _MAGIC.startswith(header[:4]) and not _OLD_MAGIC.startswith(header[:4]):
+        return False
+    if len(header) == _HEADER.size:
+        _, length, _ = _HEADER.unpack(header)
+        if length > MAX_FRAME_BYTES or at + _HEADER.size + length < len(content):
+            return False
+    return all(_frame_at(content, later) is None for later in _magics(content, at + 1))
+
+
+def _magics(content: bytes, at: int) -> Iterator[int]:
+    """Where a frame may begin, from there on."""
+    return (match.start() for match in _ANY_MAGIC.finditer(content, at))

@@ -105,6 +105,8 @@ class SessionSequences:
     drifts: tuple[Drift, ...]
     """Each break once, in the order of the calls."""
     summary: SequenceSummary
+    read: int
+    """Calls that were given, whatever became of them."""
 
     @property
     def main(self) -> Branch | None:
@@ -125,7 +127,8 @@ def join(
     """
     turns = TurnMemory()
     lineage = Lineage(turns, decode)
-    untrained = tuple(found for captured in calls if (found := _add(lineage, captured)) is not None)
+    outcomes = [_add(lineage, captured) for captured in calls]
+    untrained = tuple(found for found in outcomes if found is not None)
     owned: set[int] = set()
     branches = tuple(_branch(path, owned, turns) for path in labelled_paths(lineage, final_answer))
     drifts = tuple(call.drift for call in lineage.calls if call.drift)
@@ -133,7 +136,7 @@ def join(
         calls=sum(call.stretch is not None for call in lineage.calls),
         incomplete_calls=sum(call.why not in _NOT_ANSWERED for call in untrained),
     )
-    return SessionSequences(branches, untrained, drifts, _summary(branches, drifts, counts))
+    return SessionSequences(branches, untrained, drifts, _summary(branches, drifts, counts), len(outcomes))
 
 
 def _add(lineage: Lineage, captured: CapturedCall) -> UntrainedCall | None:

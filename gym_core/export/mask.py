@@ -11,7 +11,8 @@ class MaskReason(StrEnum):
     ROLLOUT_MASKED = "rollout_masked"
     """The rollout has no reward; written with the failure's kind behind a colon, see `rollout_masked`."""
     CAPTURE_INCOMPLETE = "capture_incomplete"
-    """A call of the session could not be kept, or its file cannot be read to the end: what is here may lack a part."""
+    """A call of the session could not be kept, or its file has not as many calls as the session had: what is here may
+    lack a part."""
     TEMPLATE_LEAK = "template_leak"
     """The endpoint's chat template prints list-shaped content as program text: the prompts are garbled."""
     CONSTRAINED_SAMPLING = "constrained_sampling"

@@ -177,8 +177,9 @@ class _Making:
         return None if piece.loss_mask.any() else MaskReason.NO_TRAINED_TOKENS.value
 
     def _has_holes(self) -> bool:
+        """A file that was cut between two calls reads as a whole one: only the session knew how many there were."""
         capture = self.record.evidence.capture
-        complete = capture is not None and capture.capture_complete
+        complete = capture is not None and capture.capture_complete and capture.calls == self.sequences.read
         return not complete or any(call.why in _HOLES for call in self.sequences.untrained)
 
     def _leaks(self, piece: Piece) -> bool:

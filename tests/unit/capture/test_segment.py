@@ -3,6 +3,8 @@
 import os
 import resource
 import signal
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -48,13 +50,45 @@ def test_damage_before_the_last_frame_is_reported_and_not_overwritten(tmp_path: 
         damaged = bytearray(whole)
         damaged[at] ^= 0x20
         path.write_bytes(damaged)
-        if 4 <= at < 8:  # the length: it may point beyond the end, which is what an interrupted write looks like
-            continue
         with pytest.raises(SegmentDamaged):
             list(read_frames(path))
         with pytest.raises(SegmentDamaged):
             SegmentWriter(path)
         assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_a_damaged_length_is_never_taken_for_an_interrupted_write_while_a_frame_follows(
+    tmp_path: Path, at_end: bool
+) -> None:
+    path = tmp_path / "s.calls"
+    write(path, b"first", b"second", b"third")
+    damaged = bytearray(path.read_bytes())
+    second = 12 + len(b"first")
+    length = len(damaged) - second - 12 if at_end else 1 << 20  # exactly to the end, or beyond it
+    damaged[second + 4 : second + 8] = length.to_bytes(4, "little")
+    path.write_bytes(damaged)
+    with pytest.raises(SegmentDamaged, match="byte 17"):
+        list(read_frames(path))
+    with pytest.raises(SegmentDamaged):
+        SegmentWriter(path)
+    assert path.read_bytes() == damaged
+
+
+def test_a_file_of_before_is_read_and_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "s.calls"
+    old = [struct.pack("<4sII", b"GYC1", len(text), zlib.crc32(text)) + text for text in (b"first", b"second")]
+    path.write_bytes(b"".join(old))
+    write(path, b"third")
+    assert list(read_frames(path)) == [b"first", b"second", b"third"]
+    path.write_bytes(old[0] + old[1][:-1])
+    write(path, b"after")
+    assert list(read_frames(path)) == [b"first", b"after"]
+    damaged = bytearray(b"".join(old))
+    damaged[6] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(SegmentDamaged):
+        SegmentWriter(path)
 
 
 def test_blocks_of_zeros_after_a_crash_of_the_machine_are_a_torn_end(tmp_path: Path) -> None:

@@ -157,6 +157,7 @@ class FakeRun:
         if session.calls:
             recorder = CallRecorder(path)
             for call in session.calls:
+                recorder.intend({name: call.facts[name] for name in ("call_id", "session_id", "index", "sent_at")})
                 recorder.keep(call)
             recorder.close()
         summary = CaptureSummary.model_validate({"session_id": f"s{number}", "calls": len(session.calls)} | capture)

@@ -216,6 +216,30 @@ def test_a_damaged_capture_says_so(run: FakeRun) -> None:
     assert read_session(record, run.files.captures, run.assets).missing is NoSamples.DAMAGED_CAPTURE
 
 
+def test_a_capture_that_was_cut_at_any_byte_trains_nothing(run: FakeRun) -> None:
+    session = run.session()
+    session.say("user", "what?", (picture(2, 1, "red"), 2))
+    for number in range(2):
+        session.answer("reading", tool="read")
+        session.say("tool", "here", call=f"c{number}")
+    session.answer("it is red")
+    record = run.record(0, session)
+    (file,) = run.files.captures.iterdir()
+    whole = file.read_bytes()
+
+    def reasons() -> set[str | None]:
+        reading = read_session(record, run.files.captures, run.assets, endpoint=ENDPOINT)
+        assert reading.samples or reading.missing is not None
+        return {sample.mask_reason for sample in reading.samples}
+
+    assert reasons() == {None}
+    found: set[str | None] = set()
+    for cut in range(len(whole)):
+        file.write_bytes(whole[:cut])
+        found |= reasons()
+    assert found == {MaskReason.CAPTURE_INCOMPLETE.value}
+
+
 def test_every_word_for_what_is_wrong_is_a_mask_reason_and_is_in_the_documents() -> None:
     documents = (Path(__file__).resolve().parents[3] / "docs" / "training.md").read_text(encoding="utf-8")
     assert {problem.value for problem in ImageProblem} | {AMBIGUOUS_RETRY} <= set(MaskReason)
