@@ -89,7 +89,8 @@ def _export(
     if not samples:
         return
     try:
-        tally.rows += writer.append(PlayedRollout(record, samples, assets))
+        model = endpoint.model if endpoint else ""
+        tally.rows += writer.append(PlayedRollout(record, samples, assets, run.files.captures, model))
     except NoSequence as error:
         tally.left_out[str(error)] = tally.left_out.get(str(error), 0) + 1
 

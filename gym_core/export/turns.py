@@ -25,6 +25,16 @@ def trained_spans(sample: TrainingSample) -> list[SampledSpan]:
     return trained
 
 
+def trainable_mask(sample: TrainingSample) -> list[int]:
+    """int[T]: `loss_mask`, all 0 for a masked sample, so that a trainer that knows no other mask trains none of it."""
+    return [0] * len(sample.token_ids) if sample.mask else sample.loss_mask
+
+
+def trainable_reward(sample: TrainingSample) -> float | None:
+    """None for a masked sample, which is in no mean."""
+    return None if sample.mask else sample.reward
+
+
 def prompt_length(sample: TrainingSample) -> int:
     """Tokens before the first trained one; T when none is trained."""
     return sample.loss_mask.index(1) if 1 in sample.loss_mask else len(sample.token_ids)
@@ -69,8 +79,8 @@ def trainer_temperatures(sample: TrainingSample) -> list[float]:
 
 
 def trained_only(value: float, sample: TrainingSample) -> list[float]:
-    """Float[T]: the value on trained tokens, 0 elsewhere."""
-    return [value if marked else 0.0 for marked in sample.loss_mask]
+    """Float[T]: the value on tokens to be trained, 0 elsewhere."""
+    return [value if marked else 0.0 for marked in trainable_mask(sample)]
 
 
 def fullest(samples: Sequence[TrainingSample]) -> TrainingSample | None:

@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
@@ -11,13 +11,16 @@ from typing import Self
 import msgspec
 
 from gym_core.capture.images import AssetStore
+from gym_core.capture.recorder import capture_path, read_captured
 from gym_core.export.formats.nemo_rl import nemo_rl_result
 from gym_core.export.formats.prime_rl import prime_rl_sample
 from gym_core.export.formats.table import ParquetTable
 from gym_core.export.formats.trl import trl_rollout
 from gym_core.export.formats.verifiers import trajectory_steps
 from gym_core.export.formats.verl import agent_loop_output
+from gym_core.export.turns import trainable_reward
 from gym_core.types.flat_row import flat_from_record
+from gym_core.types.model_call import ModelCall
 from gym_core.types.rollout import RolloutRecord
 from gym_core.types.sample import TrainingSample
 from gym_core.types.wire import JsonObject
@@ -41,6 +44,21 @@ class PlayedRollout:
     samples: Sequence[TrainingSample]
     assets: AssetStore
     """Where its pictures lie, for formats that name them by URL."""
+    captures_dir: Path
+    model: str = ""
+    """The endpoint's name of it; "" when nobody looked."""
+
+    def calls(self) -> dict[str, ModelCall]:
+        """The conversations of the samples' calls, without tokens, by call id. Raises OSError, ValueError."""
+        capture = self.record.evidence.capture
+        assert capture is not None  # samples come of a capture
+        wanted = {span.call_id for sample in self.samples for span in sample.calls}
+        found = read_captured(capture_path(self.captures_dir, capture.session_id))
+        return {
+            call_id: replace(call, tokens=None).as_model_call()
+            for call in found
+            if (call_id := call.facts.get("call_id")) in wanted
+        }
 
 
 def nemo_rl_rows(rollout: PlayedRollout) -> Iterator[JsonObject]:
@@ -68,12 +86,13 @@ def prime_rl_rows(rollout: PlayedRollout) -> Iterator[JsonObject]:
 
 
 def verifiers_rows(rollout: PlayedRollout) -> Iterator[JsonObject]:
+    calls = rollout.calls()
     for sample in rollout.samples:
         yield {
             "example_id": sample.task_index,
-            "reward": sample.reward,
+            "reward": trainable_reward(sample) or 0.0,  # a rollout's reward is a number there
             "is_truncated": sample.is_truncated,
-            "trajectory": trajectory_steps(sample),
+            "trajectory": trajectory_steps(sample, calls, model=rollout.model),
             **_about(sample),
         }
 

@@ -36,7 +36,7 @@ from gym_core.types.sample import TrainingSample
 from gym_core.types.wire import JsonObject
 from tests.fakes.nemo_rl import nemo_rl_reads
 from tests.fakes.rollouts import make_record, make_task
-from tests.fakes.samples import FakeTurn, make_sample, samples, sha256_of
+from tests.fakes.samples import FakeTurn, calls_of, make_sample, samples, sha256_of
 
 Fields = dict[str, tuple[type, ...]]
 INTS, FLOATS, NONE = (list,), (list,), (type(None),)
@@ -89,6 +89,26 @@ STEP: Fields = {
     "trajectory_id": (str,),
     "extras": (dict,),
 }
+RESPONSE: Fields = {
+    "id": (str,),
+    "created": (int,),
+    "model": (str,),
+    "usage": (dict, *NONE),
+    "message": (dict,),
+}
+ASSISTANT: Fields = {
+    "role": (str,),
+    "content": (str, list, *NONE),
+    "reasoning_content": (str, *NONE),
+    "thinking_blocks": (list, *NONE),
+    "tool_calls": (list, *NONE),
+}
+RESPONSE_MESSAGE: Fields = ASSISTANT | {
+    "finish_reason": (str, *NONE),
+    "is_truncated": (bool, *NONE),
+    "tokens": (dict, *NONE),
+}
+TOOL_CALL: Fields = {"id": (str,), "name": (str,), "arguments": (str,)}
 STEP_TOKENS: Fields = {
     "prompt_ids": INTS,
     "prompt_mask": INTS,
@@ -122,6 +142,11 @@ def as_json(value: object) -> object:
     return json.loads(json.dumps(value, allow_nan=False))
 
 
+def trainable(sample: TrainingSample) -> list[int]:
+    """What a trainer may give a gradient."""
+    return [0] * len(sample.token_ids) if sample.mask else sample.loss_mask
+
+
 def trained_end(sample: TrainingSample) -> int:
     return max((span.end for span in sample.calls if span.is_trained), default=0)
 
@@ -133,9 +158,9 @@ def test_verl_output_has_its_fields_and_is_the_sample(sample: TrainingSample) ->
     assert_fields(output, VERL, VERL_REQUIRED)
     assert_fields(output["metrics"], VERL_METRICS, set(VERL_METRICS))
     assert output["prompt_ids"] + output["response_ids"] == sample.token_ids
-    assert [0] * len(output["prompt_ids"]) + output["response_mask"] == sample.loss_mask
+    assert [0] * len(output["prompt_ids"]) + output["response_mask"] == trainable(sample)
     assert [0.0] * len(output["prompt_ids"]) + output["response_logprobs"] == sample.logprobs
-    assert not output["response_mask"] or output["response_mask"][0] == 1
+    assert sample.mask or not output["response_mask"] or output["response_mask"][0] == 1
     assert all_of(output["response_ids"], int)
     assert all_of(output["response_logprobs"], float)
     assert hashes(output["multi_modal_data"].get("images", [])) == [image.sha256 for image in sample.images]
@@ -154,11 +179,11 @@ def test_prime_rl_sample_has_its_fields_and_is_the_sample(sample: TrainingSample
     assert {len(stream) for stream in optional if stream is not None} == {length}
     assert output["token_ids"] == sample.token_ids
     assert all_of(output["mask"], bool)
-    assert [int(marked) for marked in output["mask"]] == sample.loss_mask
+    assert [int(marked) for marked in output["mask"]] == trainable(sample)
     assert output["logprobs"] == sample.logprobs
     assert sum(output["mm_token_type_ids"] or []) == sum(image.length or 0 for image in sample.images)
     if output["advantages"] is not None:
-        assert math.isclose(sum(output["advantages"]), (sample.advantage or 0) * sum(sample.loss_mask))
+        assert math.isclose(sum(output["advantages"]), (sample.advantage or 0) * sum(trainable(sample)))
     as_json(output)
 
 
@@ -181,11 +206,19 @@ def test_placeholders_that_are_not_known_are_no_token_types() -> None:
 @settings(max_examples=60, deadline=None)
 @given(samples())
 def test_verifiers_steps_have_their_fields_and_are_the_sample(sample: TrainingSample) -> None:
-    steps = trajectory_steps(sample)
+    steps = trajectory_steps(sample, calls_of(sample), model="tiny")
     images: list[str] = []
     seen: list[int] = []
     for step in steps:
-        assert_fields(step, STEP, {"tokens", "reward", "is_truncated"})
+        assert_fields(step, STEP, set(STEP))
+        assert_fields(step["response"], RESPONSE, set(RESPONSE))
+        assert_fields(step["response"]["message"], RESPONSE_MESSAGE, {"finish_reason", "is_truncated"})
+        (answer,) = step["completion"]
+        assert_fields(answer, ASSISTANT, {"role"})
+        for call in [*(answer["tool_calls"] or []), *step["prompt"][0]["tool_calls"]]:
+            assert_fields(call, TOOL_CALL, set(TOOL_CALL))
+        pictures = [part["image_url"]["url"] for part in step["prompt"][-1]["content"][1:]]
+        assert len(pictures) == sum((image.offset or 0) < len(step["tokens"]["prompt_ids"]) for image in sample.images)
         tokens = step["tokens"]
         assert_fields(tokens, STEP_TOKENS, set(STEP_TOKENS))
         assert len(tokens["prompt_mask"]) == len(tokens["prompt_ids"])
@@ -194,12 +227,34 @@ def test_verifiers_steps_have_their_fields_and_are_the_sample(sample: TrainingSa
         seen = tokens["prompt_ids"] + tokens["completion_ids"]
         images += hashes(step["extras"]["images"])
     assert seen == sample.token_ids[: trained_end(sample)]
-    assert sum(sum(step["tokens"]["completion_mask"]) for step in steps) == sum(sample.loss_mask)
+    marked = [m for step in steps for m in step["tokens"]["completion_mask"]]
+    assert (len(marked), sum(marked)) == (sum(sample.loss_mask), sum(trainable(sample)))
     assert images == hashes([i.model_dump() for i in sample.images if (i.offset or 0) < trained_end(sample)])
     assert [p for step in steps for p in step["tokens"]["completion_logprobs"]] == [
         logprob for logprob, marked in zip(sample.logprobs, sample.loss_mask, strict=True) if marked
     ]
     as_json(steps)
+
+
+def test_the_messages_of_a_step_hold_the_pictures_as_the_sample_does() -> None:
+    sample = make_sample([FakeTurn(images=[2])])
+    inline = sample.images[0].model_copy(update={"data_url": "data:image/png;base64,AAAA"})
+    for image, url in ((sample.images[0], f"sha256:{sample.images[0].sha256}"), (inline, inline.data_url)):
+        (step,) = trajectory_steps(sample.model_copy(update={"images": [image]}), calls_of(sample))
+        assert step["prompt"][-1]["content"][1]["image_url"]["url"] == url
+
+
+def test_a_masked_sample_trains_nothing_in_any_format() -> None:
+    sample = make_sample([FakeTurn()], mask=True, mask_reason="call_incomplete", advantage=0.5, weight=0.5)
+    verl, prime, trl = agent_loop_output(sample), prime_rl_sample(sample), trl_rollout(sample)
+    (step,) = trajectory_steps(sample, calls_of(sample))
+    assert (verl["response_mask"], verl["reward_score"]) == ([0, 0], None)
+    assert verl["extra_fields"]["gym_mask_reason"] == "call_incomplete"
+    assert (sum(prime["mask"]), prime["reward"], sum(prime["rl_weights"] or [])) == (0, None, 0)
+    assert sum(prime["advantages"] or []) == 0
+    assert (sum(trl["env_mask"]), trl["gym_reward"]) == (0, None)
+    assert (step["tokens"]["completion_mask"], step["reward"], step["advantage"]) == ([0, 0], None, None)
+    assert step["extras"]["mask_reason"] == "call_incomplete"
 
 
 @settings(max_examples=60, deadline=None)
@@ -209,7 +264,7 @@ def test_a_trl_rollout_has_its_keys_and_is_the_sample(sample: TrainingSample) ->
     assert output.keys() >= TRL_REQUIRED
     assert output["prompt_ids"] + output["completion_ids"] == sample.token_ids
     assert len(output["completion_ids"]) == len(output["logprobs"]) == len(output["env_mask"])
-    assert sum(output["env_mask"]) == sum(sample.loss_mask)
+    assert sum(output["env_mask"]) == sum(trainable(sample))
     assert [0.0] * len(output["prompt_ids"]) + output["logprobs"] == sample.logprobs
     assert hashes(output["gym_images"]) == [image.sha256 for image in sample.images]
     assert (output["gym_reward"] is None) == sample.mask

@@ -8,7 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gym_core.types.ids import TaskId
+from gym_core.types.model_call import CallAnswer, CalledTool, CallOutcome, ModelCall
 from gym_core.types.sample import BranchLabel, Drift, DriftReason, SampledSpan, SampleImage, TrainingSample
+from gym_core.types.wire import JsonObject
 
 IMAGE_TOKEN = 7
 """Of no other token in here."""
@@ -96,6 +98,38 @@ def _add_turn(growing: _Growing, number: int, turn: FakeTurn) -> None:
         policy_version=number,
     )
     growing.calls.append(span)
+
+
+def calls_of(sample: TrainingSample) -> dict[str, ModelCall]:
+    """The conversation of each of its calls: a question with the pictures so far, and a tool's answer before that."""
+    calls: dict[str, ModelCall] = {}
+    for number, span in enumerate(sample.calls):
+        seen = [image for image in sample.images if (image.offset or 0) < span.start]
+        pictures = [{"type": "image_url", "image_url": {"url": f"sha256:{image.sha256}"}} for image in seen]
+        spelled = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        messages: list[JsonObject] = [
+            {"role": "assistant", "content": None, "tool_calls": [spelled]},
+            {"role": "tool", "tool_call_id": "c", "content": "found"},
+            {"role": "user", "content": [{"type": "text", "text": "what?"}, *pictures]},
+        ]
+        answer = CallAnswer(
+            content=f"answer {number}",
+            reasoning="",
+            tool_calls=[CalledTool(id="d", name="read", arguments="{}")] if span.finish_reason == "tool_calls" else [],
+            finish_reason=span.finish_reason,
+            input_tokens=span.start,
+            output_tokens=span.end - span.start,
+        )
+        calls[span.call_id] = ModelCall(
+            call_id=span.call_id,
+            session_id="s",
+            index=number,
+            sent_at=1.5,
+            outcome=CallOutcome.ANSWERED,
+            messages=messages,
+            answer=answer,
+        )
+    return calls
 
 
 TURNS = st.lists(

@@ -11,7 +11,7 @@ token; a version that wants named advantages wraps it.
 
 from typing import TypedDict
 
-from gym_core.export.turns import trained_only, trainer_temperatures
+from gym_core.export.turns import trainable_mask, trainable_reward, trained_only, trainer_temperatures
 from gym_core.types.sample import TrainingSample
 
 
@@ -20,11 +20,13 @@ class PrimeRlSample(TypedDict):
 
     token_ids: list[int]
     mask: list[bool]
+    """All false for a masked sample."""
     logprobs: list[float]
-    """0.0 where the mask is false."""
+    """0.0 on tokens that were not sampled."""
     temperatures: list[float]
     env_name: str
     reward: float | None
+    """None for a masked sample."""
     mm_token_type_ids: list[int] | None
     """0 text, 1 picture; None without pictures, or when a picture's placeholders are not known."""
     rl_weights: list[float] | None
@@ -37,11 +39,11 @@ def prime_rl_sample(sample: TrainingSample) -> PrimeRlSample:
     """O(T)."""
     return PrimeRlSample(
         token_ids=sample.token_ids,
-        mask=[bool(marked) for marked in sample.loss_mask],
+        mask=[bool(marked) for marked in trainable_mask(sample)],
         logprobs=sample.logprobs,
         temperatures=trainer_temperatures(sample),
         env_name=sample.environment,
-        reward=sample.reward,
+        reward=trainable_reward(sample),
         mm_token_type_ids=_token_types(sample),
         rl_weights=None if sample.weight == 1.0 else trained_only(sample.weight, sample),
         advantages=None if sample.advantage is None else trained_only(sample.advantage, sample),

@@ -12,7 +12,7 @@ function or a patched trainer have them.
 from collections.abc import Sequence
 from typing import TypedDict
 
-from gym_core.export.turns import prompt_length
+from gym_core.export.turns import prompt_length, trainable_mask, trainable_reward
 from gym_core.types.sample import TrainingSample
 from gym_core.types.wire import JsonObject
 
@@ -24,9 +24,9 @@ class TrlRollout(TypedDict):
     completion_ids: list[int]
     """From the first trained token on, tool tokens included."""
     logprobs: list[float]
-    """float[C]: 0.0 where `env_mask` is 0."""
+    """float[C]: 0.0 on tokens of tools."""
     env_mask: list[int]
-    """int[C]: 1 on tokens of the policy, 0 on those of tools."""
+    """int[C]: 1 on tokens of the policy, 0 on those of tools, and on all of a masked sample."""
     gym_reward: float | None
     """For a reward function to return. None for a masked sample, which TRL would count as 0: leave such ones out."""
     gym_mask_reason: str | None
@@ -54,8 +54,8 @@ def trl_rollout(sample: TrainingSample) -> TrlRollout:
         prompt_ids=sample.token_ids[:split],
         completion_ids=sample.token_ids[split:],
         logprobs=sample.logprobs[split:],
-        env_mask=sample.loss_mask[split:],
-        gym_reward=None if sample.mask else sample.reward,
+        env_mask=trainable_mask(sample)[split:],
+        gym_reward=trainable_reward(sample),
         gym_mask_reason=sample.mask_reason,
         gym_sample_id=sample.sample_id,
         gym_images=[image.model_dump(exclude_none=True) for image in sample.images],

@@ -11,7 +11,7 @@ into those.
 
 from typing import TypedDict
 
-from gym_core.export.turns import prompt_length
+from gym_core.export.turns import prompt_length, trainable_mask, trainable_reward
 from gym_core.types.rollout import EpisodeTiming
 from gym_core.types.sample import TrainingSample
 from gym_core.types.wire import JsonObject
@@ -39,12 +39,12 @@ class VerlAgentLoopOutput(TypedDict):
     response_ids: list[int]
     """From the first trained token on."""
     response_mask: list[int]
-    """int[R]: 1 on trained tokens."""
+    """int[R]: 1 on trained tokens; all 0 for a masked sample."""
     response_logprobs: list[float]
-    """float[R]: 0.0 where the mask is 0."""
+    """float[R]: 0.0 on tokens that were not sampled."""
     multi_modal_data: VerlMultiModalData
     reward_score: float | None
-    """None for a masked rollout: give such a one no advantage."""
+    """None for a masked sample: give such a one no advantage."""
     num_turns: int
     """As verl counts: the prompt, each answer, and each turn of the tools between them."""
     metrics: VerlMetrics
@@ -58,12 +58,12 @@ def agent_loop_output(sample: TrainingSample, timing: EpisodeTiming | None = Non
     return VerlAgentLoopOutput(
         prompt_ids=sample.token_ids[:split],
         response_ids=sample.token_ids[split:],
-        response_mask=sample.loss_mask[split:],
+        response_mask=trainable_mask(sample)[split:],
         response_logprobs=sample.logprobs[split:],
         multi_modal_data={"images": [image.model_dump(exclude_none=True) for image in sample.images]}
         if sample.images
         else {},
-        reward_score=sample.reward,
+        reward_score=trainable_reward(sample),
         num_turns=2 * len(sample.calls),
         metrics={
             "generate_sequences": timing.model,
