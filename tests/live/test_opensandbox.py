@@ -205,7 +205,7 @@ async def test_sandboxes_are_used_through_the_server_too(place: Place) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"image": AS_USER}, "who could end it"),
+        ({"image": AS_USER}, "did not start as user 1000"),
         ({"image": "no-such-image:1"}, "IMAGE_PULL_FAILED"),
         ({"secure_access": True}, "secureAccess is not supported"),
         ({"api_key": "another"}, "INVALID_API_KEY"),

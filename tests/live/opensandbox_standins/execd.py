@@ -110,7 +110,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-        except OSError as error:
+        except (OSError, subprocess.SubprocessError) as error:
             self.event(type="error", error={"ename": "CommandExecError", "evalue": str(error), "traceback": []})
             return
         commands[name] = process

@@ -153,6 +153,9 @@ class Remote:
         finally:
             if ended is None or ended.exit_code is None:
                 await self._stop(call, started)
+        if ended.exit_code is None and ended.error:
+            said = f"{ended.error.name}: {ended.error.value}"[:500]
+            raise ServiceFault(f"a command: its courier did not start as user {uid}: {said}")
         if ended.exit_code is None:  # neither success nor failure: nobody knows
             raise ServiceFault("a command: its stream ended before it did")
         if ended.exit_code in _KILLED:
