@@ -266,8 +266,8 @@ def build_for_tests(engine: RunningEngine) -> None:
     is of it by then."""
     load_images(engine)
     build(engine.host, _PYTHON_DOCKERFILE, PYTHON)
-    sandbox_image = [sys.executable, "-m", "gym_core.cli.main", *sandbox_image_words(engine.host)]
-    subprocess.run(sandbox_image, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    words = [sys.executable, "-m", "gym_core.cli.main", *sandbox_image_words(engine.host)]
+    sandbox_image = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     api = docker.DockerClient(base_url=engine.host, timeout=1200)
     try:
         api.images.build(path=str(REPOSITORY), tag=SERVICES, rm=True, network_mode="host", buildargs={"BASE": PYTHON})
@@ -275,6 +275,7 @@ def build_for_tests(engine: RunningEngine) -> None:
         print(f"{SERVICES} was not built: {error}", file=sys.stderr)
     finally:
         api.close()
+        sandbox_image.wait()
 
 
 def sandbox_image_words(host: str) -> list[str]:
@@ -286,6 +287,7 @@ def sandbox_image_words(host: str) -> list[str]:
 
 
 def main(command: list[str]) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # else nothing would be cleaned up
     data = Path(tempfile.mkdtemp(prefix="gym-docker-data-"))
     try:
         with open_engine(data=data) as engine:
