@@ -18,6 +18,7 @@ from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.json_row import parse_row
 from gym_core.errors import InvalidTask
 from gym_core.types.flat_row import task_from_flat
+from gym_core.types.responses import ResponsesBody
 from gym_core.types.task import Task
 from gym_core.types.wire import JsonObject
 
@@ -75,6 +76,7 @@ def read_dataset(jsonl_fpath: Path, *, taskset: str | None = None) -> Iterator[T
 
 def _with_assets(task: Task, assets: AssetStore) -> Task:
     body = task.responses_create_params
+    check_prompt(body)
     for url in image_urls(body):
         if not url.startswith(("data:", REFERENCE_PREFIX)):
             raise ValueError(f"image {url[:80]!r}: nothing is fetched; put the picture in as a data: URL")
@@ -83,12 +85,18 @@ def _with_assets(task: Task, assets: AssetStore) -> Task:
     except InvalidTask as error:
         raise ValueError(str(error.__cause__ or error)) from error
     for url in image_urls(body):
-        _check_picture(assets.path(parse_reference(url)))
+        check_picture(assets.path(parse_reference(url)))
     return task.model_copy(update={"responses_create_params": body})
 
 
-def _check_picture(path: Path) -> None:
-    """By its first bytes: whether all of it can be decoded is seen when it is played."""
+def check_prompt(body: ResponsesBody) -> None:
+    """Raises ValueError when it asks nothing."""
+    if not body.input:
+        raise ValueError("responses_create_params.input is empty: there is nothing to ask")
+
+
+def check_picture(path: Path) -> None:
+    """By its first bytes: whether all of it can be decoded is seen when it is played. Raises ValueError."""
     with suppress(FileNotFoundError), path.open("rb") as file:  # whoever needs the file says that it is missing
         head = file.read(16)
         if sniff_media_type(head) is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gym_core.capture.images import AssetStore, externalize, image_urls, parse_reference
-from gym_core.datasets.prepared import assets_of, read_dataset
+from gym_core.datasets.prepared import assets_of, check_picture, check_prompt, read_dataset
 from gym_core.errors import ConfigError, InvalidTask
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
 from gym_core.types.flat_row import task_from_flat
@@ -72,10 +72,12 @@ def row_task(row: object, assets: AssetStore, *, taskset: str, index: int, sampl
     Raises ValueError and InvalidTask for what is wrong with it.
     """
     task = task_from_flat(row, taskset=taskset, index=index)
+    check_prompt(task.responses_create_params)
     inside = externalize(task.responses_create_params, assets)
     for url in image_urls(inside):
         if not assets.path(parse_reference(url)).is_file():
             raise InvalidTask(f"image {url!r} is not here: rows bring their pictures as data URLs")
+        check_picture(assets.path(parse_reference(url)))
     return with_sampling(task.model_copy(update={"responses_create_params": inside}), sampling)
 
 

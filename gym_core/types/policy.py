@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from gym_core.types.wire import Wire
+from gym_core.types.wire import WholeNumber, Wire
 
 MAX_DRAIN_S = 3600.0
 
@@ -23,7 +23,7 @@ class PausePolicy(Wire):
 
 
 class SetPolicyVersion(Wire):
-    version: int = Field(ge=0)
+    version: WholeNumber
     """Of the weights behind the endpoint from now on; yours to count."""
 
 

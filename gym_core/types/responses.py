@@ -11,6 +11,10 @@ from pydantic import Field
 
 from gym_core.types.wire import BulkyWire, JsonObject, Wire
 
+MAX_TEMPERATURE = 100.0
+"""Far past the point where a model says anything at random."""
+MAX_OUTPUT_TOKENS = 2**31 - 1
+
 
 class InputText(Wire):
     type: Literal["input_text"] = "input_text"
@@ -100,10 +104,10 @@ class ResponsesBody(BulkyWire):
     tools: list[JsonObject] = []
     tool_choice: str | JsonObject = "auto"
     parallel_tool_calls: bool = True
-    max_output_tokens: int | None = Field(default=None, gt=0)
+    max_output_tokens: int | None = Field(default=None, gt=0, le=MAX_OUTPUT_TOKENS)
     max_tool_calls: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
+    temperature: float | None = Field(default=None, ge=0, le=MAX_TEMPERATURE)
+    top_p: float | None = Field(default=None, gt=0, le=1)
     top_logprobs: int | None = None
     reasoning: JsonObject | None = None
     text: JsonObject | None = None

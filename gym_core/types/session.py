@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from gym_core.types.ids import EpisodeId, SafeId, TaskId
+from gym_core.types.responses import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE
 from gym_core.types.wire import JsonObject, Wire
 
 
@@ -114,9 +115,9 @@ class CloseAgentSessionReply(Wire):
 class Sampling(Wire):
     """How the policy samples; None leaves it to the endpoint."""
 
-    temperature: float | None = Field(default=None, ge=0)
+    temperature: float | None = Field(default=None, ge=0, le=MAX_TEMPERATURE)
     top_p: float | None = Field(default=None, gt=0, le=1)
-    max_output_tokens: int | None = Field(default=None, gt=0)
+    max_output_tokens: int | None = Field(default=None, gt=0, le=MAX_OUTPUT_TOKENS)
     """Of one call."""
 
 

@@ -8,12 +8,14 @@ from gym_core.errors import FailureKind
 from gym_core.types.metrics import SequenceReport
 from gym_core.types.sample import TrainingSample
 from gym_core.types.session import Sampling
-from gym_core.types.wire import BulkyWire, JsonObject, Wire
+from gym_core.types.wire import BulkyWire, JsonObject, WholeNumber, Wire
 
 MAX_ROWS = 4096
 MAX_ROLLOUTS = 100_000
 """Of one request: prompts times repeats."""
 MAX_PARALLEL = 4096
+MAX_TASKS = 10**9
+"""No dataset has more."""
 
 EndReason = Literal["completed"] | FailureKind
 """How an episode ended: with an answer that was graded, or by that failure."""
@@ -38,8 +40,8 @@ class DynamicSampling(Wire):
     at a time, so that none is played for nothing but its own lack of variance."""
 
     method: Literal["dynamic"] = "dynamic"
-    groups: int = Field(gt=0, le=MAX_ROWS)
-    max_prompts: int | None = Field(default=None, gt=0)
+    groups: WholeNumber = Field(gt=0, le=MAX_ROWS)
+    max_prompts: WholeNumber | None = Field(default=None, gt=0)
     """Budget; None means every prompt there is."""
 
 
@@ -52,15 +54,15 @@ class Oversampling(Wire):
     """
 
     method: Literal["oversample"] = "oversample"
-    prompts: int = Field(gt=0, le=MAX_ROWS)
+    prompts: WholeNumber = Field(gt=0, le=MAX_ROWS)
     """B, those of a batch."""
     factor: float = Field(default=2.0, ge=1, le=64)
     """alpha"""
-    max_prompts: int | None = Field(default=None, gt=0)
+    max_prompts: WholeNumber | None = Field(default=None, gt=0)
     """Budget; None means every prompt there is."""
     needs_image: bool = True
     """A rollout whose policy saw no picture is broken."""
-    max_tokens: int = Field(default=128 * 1024, gt=0)
+    max_tokens: WholeNumber = Field(default=128 * 1024, gt=0)
     """A longer rollout, prompt included, is broken."""
     kept_end_reasons: tuple[EndReason, ...] = PYVISION_KEPT
     """Rollouts that ended in another way are broken. Masked ones are in any case."""
@@ -91,17 +93,17 @@ class RolloutsRequest(BulkyWire):
     rows: list[JsonObject] | None = Field(default=None, min_length=1, max_length=MAX_ROWS)
     """Flat rows, pictures as data URLs; None takes the dataset of `split`."""
     split: str = "train"
-    start: int = Field(default=0, ge=0)
+    start: WholeNumber = Field(default=0, le=MAX_TASKS)
     """First task of the dataset, from 0."""
-    limit: int | None = Field(default=None, gt=0)
+    limit: WholeNumber | None = Field(default=None, gt=0, le=MAX_TASKS)
     """So many tasks of it."""
-    num_repeats: int = Field(default=1, gt=0, le=1024)
+    num_repeats: WholeNumber = Field(default=1, gt=0, le=1024)
     """Rollouts a prompt: the size of a group."""
     sampling: Sampling = Sampling()
     """Over what a row or the configuration says."""
 
-    num_samples_in_parallel: int = Field(default=8, gt=0, le=MAX_PARALLEL)
-    max_rollout_attempts: int = Field(default=3, gt=0, le=100)
+    num_samples_in_parallel: WholeNumber = Field(default=8, gt=0, le=MAX_PARALLEL)
+    max_rollout_attempts: WholeNumber = Field(default=3, gt=0, le=100)
     """Episodes a rollout may take when ours is the fault."""
     retry_budget_fraction: float = Field(default=0.2, ge=0, le=100)
     """Retries of the whole request, as a share of its rollouts (at least 10)."""
@@ -118,7 +120,7 @@ class RolloutsRequest(BulkyWire):
     include_row: bool = True
     group: GroupOptions | None = None
     """With it, lines come when their group is complete, and carry an advantage."""
-    max_staleness: int | None = Field(default=None, ge=0)
+    max_staleness: WholeNumber | None = None
     """Samples whose oldest policy version lags the current one by more are masked as `stale`; while one of the two is
     not known, as `policy_version_unknown`."""
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)

@@ -3,10 +3,14 @@
 from typing import Annotated, Any, Self
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr, SerializationInfo
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, SecretStr, SerializationInfo
 
 JsonObject = dict[str, Any]
 """JSON we carry and do not look into. Any: its shape belongs to somebody else."""
+
+MAX_WHOLE = 2**63 - 1
+WholeNumber = Annotated[int, Field(strict=True, ge=0, le=MAX_WHOLE)]
+"""An integer as JSON writes it, of 63 bits: neither true, nor "2", nor more than other programs can hold."""
 
 
 class Wire(BaseModel):

@@ -219,6 +219,17 @@ async def test_one_row_brings_its_samples_when_asked(gym: TrainerGym) -> None:
         (b'{"environment": "chess"}', "no environment 'chess'"),
         (b'{"split": "nowhere"}', "nowhere"),
         (b'{"start": 99}', "no task from 99 on"),
+        (b'{"num_repeats": true}', "num_repeats"),
+        (b'{"num_repeats": "2"}', "num_repeats"),
+        (b'{"start": 1000000000000000000000000000000}', "start"),
+        (b'{"max_staleness": 9223372036854775808}', "max_staleness"),
+        (b'{"group": {"selection": {"method": "dynamic", "groups": true}}, "num_repeats": 2}', "groups"),
+        (b'{"sampling": {"temperature": 1e300}}', "temperature"),
+        (b'{"sampling": {"max_output_tokens": 1000000000000}}', "max_output_tokens"),
+        (b'{"rows": [{"responses_create_params": {"input": "a", "temperature": 1e300}}]}', "rows[0]: Task: responses"),
+        (b'{"rows": [{"responses_create_params": {"input": "a", "top_p": -1}}]}', "rows[0]: Task: responses"),
+        (b'{"rows": [{"responses_create_params": {"input": []}}]}', "rows[0]: responses_create_params.input is empty"),
+        (b'{"rows": [{"responses_create_params": {"input": ""}}]}', "rows[0]: responses_create_params.input is empty"),
         (b'{"rows": [{"x": 1}]}', "rows[0]: a task row needs `responses_create_params`"),
         (b'{"rows": [{"responses_create_params": {"input": "a"}}, 7]}', "rows.1"),
         (b'{"rows": [{"responses_create_params": {"input": "a"}}, {"responses_create_params": {}}]}', "rows[1]: Task"),
@@ -237,6 +248,23 @@ async def test_a_row_with_a_wrong_picture_is_named_and_nothing_of_it_is_repeated
     reply = await gym.http.post("/v1/rollouts", json={"rows": [make_row("a"), bad]})
     assert reply.status_code == 422
     assert reply.json()["error"]["message"].startswith("rows[1]: image")
+
+
+async def test_a_picture_that_is_none_is_refused_before_anything_is_played(gym: TrainerGym) -> None:
+    bad = make_row("b")
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,bm8gcGljdHVyZQ=="}
+    bad["responses_create_params"]["input"][0]["content"].append(picture)
+    reply = await gym.http.post("/v1/rollouts", json={"rows": [make_row("a"), bad]})
+    assert (reply.status_code, reply.json()["error"]["message"][:16]) == (422, "rows[1]: an imag")
+    assert (await gym.http.post("/environments/echo/run", json=bad)).status_code == 422
+    assert gym.inside.endpoint.requests == []
+
+
+@pytest.mark.parametrize("version", [b"true", b'"7"', b"7.0", b"-1", b"9223372036854775808"])
+async def test_a_version_is_a_whole_number(gym: TrainerGym, version: bytes) -> None:
+    reply = await gym.http.put("/v1/policy/version", content=b'{"version": ' + version + b"}")
+    assert reply.status_code == 422
+    await gym.client.set_version(2**63 - 1)
 
 
 async def test_a_row_that_stands_twice_is_two_groups(gym: TrainerGym) -> None:

@@ -107,6 +107,8 @@ def test_rows_of_other_gyms_are_read_with_their_pictures(tmp_path: Path) -> None
         ('{"responses_create_params": {"input": "hi"}, "x": ' + "[" * 200 + "]" * 200 + "}", "more than 100 deep"),
         ("[]", "a task row is a JSON object, not list"),
         ("{}", "needs `responses_create_params`"),
+        ('{"responses_create_params": {"input": []}}', "input is empty: there is nothing to ask"),
+        ('{"responses_create_params": {"input": "a", "temperature": 1e300}}', "temperature"),
         ('{"responses_create_params": {"input": "hi", "temprature": 1}}', "temprature: Extra inputs"),
         ('{"responses_create_params": {"input": "hi"}, "reward": 1.0}', "is this a file of results"),
         ('{"task_input": 3}', "TaskInput"),
