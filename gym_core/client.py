@@ -18,16 +18,18 @@ Failures are raised as the classes that they left as (`gym_core.errors`), a stre
 
 import asyncio
 import logging
+import math
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from gym_core.errors import TransportError
 from gym_core.http.client import HttpPool, ServiceClient
+from gym_core.http.problem import RequestRefused
 from gym_core.http.sse import decode_events
 from gym_core.types.policy import (
     MAX_DRAIN_S,
@@ -58,7 +60,7 @@ OPEN_TIMEOUT_S = 7200.0
 SILENT_TIMEOUT_S = 60.0
 """Between two lines. A gym that has nothing to say says so every few seconds."""
 RECONNECT_PAUSES_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-"""Before each new try, when no line came since the one before."""
+"""Before each new try, when no new line came since the one before."""
 ROW_TIMEOUT_S = 24 * 3600.0
 
 
@@ -74,7 +76,13 @@ class GymClient:
     """Over one connection pool; use it in one event loop, and as a context manager."""
 
     def __init__(self, url: str, token: str) -> None:
-        """`url` of the head server; `token` as `gym env start` names it, or your `GYM_API_KEY`."""
+        """`url` of the head server; `token` as `gym env start` names it, or your `GYM_API_KEY`.
+
+        Raises ValueError for what is no http URL.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is no URL of a head server, such as http://127.0.0.1:11000")
         self._pool: HttpPool | None = HttpPool()
         self._head = self._pool.service(url, token)
 
@@ -103,8 +111,10 @@ class GymClient:
 
         A connection that breaks is made again with the same idempotency key: what was finished is not played again,
         and no line comes twice. Raises RolloutsEnded, ValueError and InvalidTask for a wrong request, ModelUnavailable
-        for an endpoint that cannot play, TransportError when the gym is gone.
+        for an endpoint that cannot play, TransportError when the gym is gone, and at once RequestRefused, which is one,
+        for a token or an address that is not the gym's.
         """
+        _check_finite(request.rows)
         if request.idempotency_key is None:
             request = request.model_copy(update={"idempotency_key": uuid.uuid4().hex})
         body = await asyncio.to_thread(request.to_json)
@@ -114,7 +124,6 @@ class GymClient:
             try:
                 async with aclosing(self._lines(body)) as lines:
                     async for line in lines:
-                        pauses = iter(RECONNECT_PAUSES_S)
                         if isinstance(line, ErrorLine):
                             raise RolloutsEnded(line)
                         if isinstance(line, EndLine):
@@ -122,14 +131,17 @@ class GymClient:
                             return
                         if not isinstance(line, AliveLine) and (place := _place(line)) not in seen:
                             seen.add(place)
+                            pauses = iter(RECONNECT_PAUSES_S)
                             yield line
                 broken = TransportError("the stream of rollouts ended without its last line")
+            except RequestRefused:
+                raise
             except TransportError as error:
                 broken = error
             pause_s = next(pauses, None)
             if pause_s is None:
                 raise broken
-            log.warning("connection to the gym broke", extra={"reason": str(broken)[:300], "lines": len(seen)})
+            log.warning("connection to the gym broke: %s", str(broken)[:300], extra={"lines": len(seen)})
             await asyncio.sleep(pause_s)
 
     async def _lines(
@@ -152,8 +164,9 @@ class GymClient:
     async def run(self, environment: str, row: JsonObject, *, samples: bool = False) -> JsonObject:
         """NeMo's `/run`: one flat row in, the finished row out, with its training `samples` when asked for.
 
-        Check `mask_sample` before `reward`.
+        Check `mask_sample` before `reward`. Raises ValueError for a row with a NaN.
         """
+        _check_finite(row)
         query = "?samples=true" if samples else ""
         path = f"/environments/{quote(environment, safe='')}/run{query}"
         raw = await self._head.call_raw("POST", path, msgspec.json.encode(row), timeout_s=ROW_TIMEOUT_S)
@@ -212,6 +225,19 @@ class GymClient:
         """Name, type, implementation, URL, status, pid, uptime and restarts of each server."""
         raw = await self._head.call_raw("GET", "/server_instances", timeout_s=10)
         return msgspec.json.decode(raw, type=list[dict[str, object]])
+
+
+def _check_finite(carried: object) -> None:
+    """Raises ValueError for a number that JSON does not have: it would be sent as null."""
+    pending = [carried]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, (list, tuple)):
+            pending += value
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"a row holds {value}, which is no number in JSON")
 
 
 def _place(line: RolloutLine | GroupLine) -> tuple[str, int | None]:

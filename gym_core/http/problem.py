@@ -22,6 +22,13 @@ BAD_REQUEST = "bad_request"
 _STANDARD = ("FileNotFoundError", "PermissionError", "IsADirectoryError", "NotADirectoryError", "OSError", "ValueError")
 
 
+_ASK_LATER = frozenset({408, 425, 429})
+
+
+class RequestRefused(TransportError):
+    """The service is there and said no (an unknown token, no such route): the same request will not fare better."""
+
+
 class Problem(Wire):
     kind: str
     """A `FailureKind` word, "bad_request" or "unauthorized"."""
@@ -56,7 +63,7 @@ def error_of(status: int, body: bytes, where: str) -> Exception:
     try:
         problem = msgspec.convert(msgspec.json.decode(body), type=dict[str, dict[str, object]])["error"]
     except (msgspec.MsgspecError, KeyError, RecursionError, ValueError):
-        return TransportError(f"{where}: HTTP {status}: {body[:200]!r}")
+        return _unnamed(status, f"{where}: HTTP {status}: {body[:200]!r}")
     kind, message, name = str(problem.get("kind")), str(problem.get("message")), problem.get("type")
     if isinstance(name, str) and name in _STANDARD:
         standard: type[Exception] = getattr(builtins, name)
@@ -66,4 +73,9 @@ def error_of(status: int, body: bytes, where: str) -> Exception:
         return error_of_kind(failure, message)
     if status == 422:
         return ValueError(f"{where}: {message}")
-    return TransportError(f"{where}: HTTP {status} {kind}: {message}")
+    return _unnamed(status, f"{where}: HTTP {status} {kind}: {message}")
+
+
+def _unnamed(status: int, message: str) -> TransportError:
+    is_final = 400 <= status < 500 and status not in _ASK_LATER
+    return RequestRefused(message) if is_final else TransportError(message)
