@@ -11,6 +11,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -177,8 +178,6 @@ def _open_server(engine: RunningEngine, program: Path, key: str) -> Iterator[Non
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
-            if os.environ.get("GYM_TEST_KEEP_LOG"):
-                print(log.read_text(errors="replace")[-8000:], file=sys.stderr)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -202,6 +201,7 @@ def _run(argv: Sequence[str]) -> None:
 
 
 def main(command: Sequence[str]) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # else nothing would be cleaned up
     try:
         program, debs, key = _install_server(), _fetch_nftables(), secrets.token_hex(16)
         with tempfile.TemporaryDirectory() as names:
