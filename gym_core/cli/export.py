@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gym_core.cli.terminal import counted, say, table
+from gym_core.cli.terminal import counted, printable, say, table, tell
 
 if TYPE_CHECKING:
     from gym_core.export.report import ExportReport
@@ -35,6 +35,11 @@ def add_export_flags(parser: argparse.ArgumentParser) -> None:
         help="reference (default): by hash, in the run's assets folder; inline: data URLs; files: copied beside PATH",
     )
     parser.add_argument("--include-masked", action="store_true", help="write samples that are not for training as well")
+    parser.add_argument(
+        "--allow-missing-manifest",
+        action="store_true",
+        help="export a run whose X_run.json, or what it saw of its endpoint, is not there: its samples go unchecked",
+    )
 
 
 def export_command(args: argparse.Namespace) -> int:
@@ -49,8 +54,11 @@ def export_command(args: argparse.Namespace) -> int:
         branches=args.branches,
         images=ImageMode(args.images),
         includes_masked=args.include_masked,
+        allows_missing_manifest=args.allow_missing_manifest,
     )
     report = export_runs(options)
+    for warning in report.warnings:
+        tell(f"warning: {printable(warning)}")
     for line in report_lines(report, options.output):
         say(line)
     return 0
@@ -67,6 +75,7 @@ def report_lines(report: "ExportReport", output: Path) -> list[str]:
         ("without samples", _counts(report.without_samples, "rollouts")),
         ("left out", _counts(report.left_out, f"rollouts that {report.format} cannot take")),
         ("drift", _counts(report.drifts, f"{report.drifted_tokens:,} tokens not gone on with")),
+        *(("warning", printable(warning)) for warning in report.warnings),
         ("about it", f"{output}.json"),
     ]
     head = f"{output}: {counted(report.rollouts, 'rollout')}, {counted(report.rows, 'row')} of {report.format}"

@@ -1,7 +1,7 @@
 """An export from saved runs to one file, one rollout in memory at a time."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,8 @@ class ExportOptions:
     branches: Branches = "main"
     images: ImageMode = ImageMode.REFERENCE
     includes_masked: bool = False
+    allows_missing_manifest: bool = False
+    """Samples of a run whose look at its endpoint is not known are not checked; without this it is refused."""
 
     @property
     def report(self) -> Path:
@@ -50,15 +52,20 @@ class ExportOptions:
 def export_runs(options: ExportOptions) -> ExportReport:
     """Write the export and what it is. Raises ConfigError; a failed export leaves neither file, maybe pictures."""
     runs = [SavedRun(path) for path in options.runs]
+    _refuse_twice(runs)
     for path in (options.output, options.report):
         if path.exists():
             raise ConfigError(f"export: {path} is there already; choose another --output (nothing is overwritten)")
     tally = Tally()
+    tally.warnings += _warnings(runs)
+    sessions: set[str] = set()
     try:
         options.output.parent.mkdir(parents=True, exist_ok=True)
         with open_writer(options.output, options.format) as writer:
             for run in runs:
                 for record in run.records():
+                    _refuse_unchecked(run, options)
+                    _refuse_again(record, run, sessions)
                     _export(record, run, options, writer=writer, tally=tally)
             _refuse_nothing(tally, options)
             report = _report(options, runs, tally)
@@ -67,6 +74,46 @@ def export_runs(options: ExportOptions) -> ExportReport:
     except OSError as error:
         raise ConfigError(f"export to {options.output}: {error}") from error
     return report
+
+
+def _refuse_twice(runs: Sequence[SavedRun]) -> None:
+    seen: set[Path] = set()
+    for run in runs:
+        path = run.files.rollouts.resolve()
+        if path in seen:
+            raise ConfigError(f"export: {run.files.rollouts} is given twice; its samples would count twice")
+        seen.add(path)
+
+
+def _refuse_again(record: RolloutRecord, run: SavedRun, sessions: set[str]) -> None:
+    """A session's name is its own: it is met again only in a copy of its rollout."""
+    capture = record.evidence.capture
+    if capture is None:
+        return
+    if capture.session_id in sessions:
+        raise ConfigError(
+            f"export: {run.files.rollouts}: session {capture.session_id!r} was exported already: the same run twice, "
+            "under two paths? Its samples would count twice"
+        )
+    sessions.add(capture.session_id)
+
+
+def _refuse_unchecked(run: SavedRun, options: ExportOptions) -> None:
+    if run.lacks is None or options.allows_missing_manifest:
+        return
+    raise ConfigError(
+        f"export: {run.lacks}: without what the run saw of its endpoint nobody can tell whether pictures and"
+        " placeholders fit, whether the prompts are garbled, or which kind of log-probabilities these are; copy the file"
+        " along, or export unchecked with --allow-missing-manifest"
+    )
+
+
+def _warnings(runs: Sequence[SavedRun]) -> Iterator[str]:
+    for run in runs:
+        if run.lacks is not None:
+            yield f"{run.lacks}: its samples are not checked for pictures, garbled prompts, or kind of logprobs"
+        if run.torn_bytes:
+            yield f"{run.files.rollouts}: the last line is cut off or damaged: {run.torn_bytes} bytes were not read"
 
 
 def _export(

@@ -53,6 +53,8 @@ class ExportReport(Wire):
     drifted_tokens: int = 0
     logprobs_modes: dict[str, int] = {}
     """Samples by mode: a trainer divides its logits by the temperature only where it is "processed"."""
+    warnings: list[str] = []
+    """What a reader has to know before they train on it."""
     samplings: list[JsonObject] = []
     """Different ones that were sent, at most 16."""
 
@@ -68,6 +70,7 @@ class Tally:
         self.drifts: dict[DriftReason, int] = {}
         self.logprobs_modes: dict[str, int] = {}
         self.samplings: list[JsonObject] = []
+        self.warnings: list[str] = []
 
     def note(self, sample: TrainingSample) -> None:
         self.samples += 1

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from gym_core.capture.images import AssetStore
 from gym_core.errors import ConfigError
 from gym_core.rollout.output import OutputFiles, RunManifest
-from gym_core.rollout.sink import read_rows
+from gym_core.rollout.sink import read_rows, torn_bytes
 from gym_core.types.flat_row import record_from_flat
 from gym_core.types.rollout import RolloutRecord
 
@@ -23,6 +23,8 @@ class SavedRun:
         self.files = OutputFiles(path)
         self.assets = AssetStore(self.files.assets)
         self.manifest = self._read_manifest()
+        self.torn_bytes = torn_bytes(path)
+        """Of a last line that is not whole: its rollout is not read."""
 
     def records(self) -> Iterator[RolloutRecord]:
         """Finished rollouts in the order they were written. Raises ConfigError for a line that is none."""
@@ -32,8 +34,15 @@ class SavedRun:
             except ValueError as error:
                 raise ConfigError(f"export: {self.files.rollouts}:{number}: no rollout of a run: {error}") from error
 
+    @property
+    def lacks(self) -> str | None:
+        """What is missing to check its samples, in words; None when nothing is."""
+        if self.manifest is None:
+            return f"{self.files.manifest} is not there"
+        return f"{self.files.manifest} has no `endpoint`" if self.manifest.endpoint is None else None
+
     def _read_manifest(self) -> RunManifest | None:
-        """None when it is not there: a copied file of rollouts is still worth exporting."""
+        """None when it is not there."""
         try:
             return RunManifest.model_validate_json(self.files.manifest.read_bytes())
         except FileNotFoundError:

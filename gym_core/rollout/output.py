@@ -35,7 +35,8 @@ class RunManifest(Wire):
     versions: dict[str, str] = {}
     datasets: JsonObject = {}
     endpoint: EndpointReport | None = None
-    """What the policy's endpoint was seen to do before the run; None when there was nothing left to play."""
+    """What the policy's endpoint was seen to do before the run; None when nothing was ever played.
+    A resumed run keeps the look of before until it takes its own."""
     options: JsonObject = {}
     argv: list[str] = []
     started_at: float = Field(default_factory=time.time)
@@ -150,8 +151,9 @@ class RunOutput:
         self.files = files
         self.assets = AssetStore(files.assets)
         self.run_hash = manifest.run_hash
-        self._manifest = manifest
-        self._refuse_other_run(manifest, resume)
+        before = self._refuse_other_run(manifest, resume)
+        # A run that is resumed with nothing left to play has no look of its own.
+        self._manifest = manifest.model_copy(update={"endpoint": before.endpoint}) if before else manifest
         self._rollouts = JsonlSink(files.rollouts)
         try:
             self._failures = JsonlSink(files.failures)
@@ -205,9 +207,10 @@ class RunOutput:
         self._rollouts.close()
         self._failures.close()
 
-    def _refuse_other_run(self, manifest: RunManifest, resume: bool) -> None:
+    def _refuse_other_run(self, manifest: RunManifest, resume: bool) -> RunManifest | None:
+        """The manifest of the run that is resumed; None when there is nothing to resume."""
         if not self.files.rollouts.exists() or not any(True for _ in read_rows(self.files.rollouts)):
-            return
+            return None
         where = self.files.rollouts
         if not resume:
             raise ConfigError(
@@ -222,6 +225,7 @@ class RunOutput:
                 f"{where} was written by run {before.run_hash[:12]}, this is run {manifest.run_hash[:12]}: {changed}."
                 " Choose another --output to keep the two apart."
             )
+        return before
 
     def _set_masked_aside(self) -> None:
         again = [r for r in self.records if _is_worth_retrying(r)]

@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 _CRC_FIELD = b',"_gym_crc32":"'
 _TAIL_BYTES = len(_CRC_FIELD) + 8 + len(b'"}')
 
+_DAMAGED = "the line is damaged; move the file aside, or cut that line out of it"
+_FOREIGN = "its lines have no `_gym_crc32`: no output file of a run wrote them; give one, or another path"
+
 
 class DamagedFile(ConfigError):
     """A line that is not the last one does not have its checksum: nobody may guess what was there."""
@@ -82,15 +85,17 @@ def read_row_at(path: Path, offset: int, length: int) -> JsonObject:
 def _intact_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Offset of each line, and the line without its end."""
     with path.open("rb") as file:
-        bad, offset = None, 0
+        bad, offset, is_ours = None, 0, False
         for number, raw in enumerate(file, start=1):
             if bad is not None:
-                raise DamagedFile(f"{path}:{bad}: the line is damaged; move the file aside, or cut that line out of it")
+                raise DamagedFile(f"{path}:{bad}: {_DAMAGED if is_ours else _FOREIGN}")
             line = raw.rstrip(b"\n")
             if raw.endswith(b"\n") and is_intact(line):
                 yield offset, line
+                is_ours = True
             else:
                 bad = number
+                is_ours = is_ours or _CRC_FIELD in line
             offset += len(raw)
 
 
@@ -98,6 +103,13 @@ def _row_of(line: bytes) -> JsonObject:
     row: JsonObject = msgspec.json.decode(line)
     del row["_gym_crc32"]
     return row
+
+
+def torn_bytes(path: Path) -> int:
+    """Length of the torn last line that `read_rows` skips; 0 for a whole file. Raises OSError."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return size - _intact_length(file.fileno(), size)
 
 
 class JsonlSink:

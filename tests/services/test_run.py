@@ -48,6 +48,16 @@ async def test_a_run_writes_its_rows_its_metrics_and_what_ran(tmp_path: Path) ->
     assert json.loads(run.files.manifest.read_text())["endpoint"]["answers"] is True
 
 
+async def test_a_run_that_is_resumed_with_nothing_to_play_keeps_its_look_at_the_endpoint(tmp_path: Path) -> None:
+    async with in_process_gym(tmp_path) as gym:
+        gym.endpoint.rule = lambda _: "teapot"
+        first = await ended(make_run(gym, tmp_path, "r1"))
+        before = json.loads(first.files.manifest.read_text())["endpoint"]
+        second = await ended(make_run(gym, tmp_path, "r2"))
+    assert (second.state, second.progress().resumed) == (RunState.DONE, 1)
+    assert json.loads(second.files.manifest.read_text())["endpoint"] == before
+
+
 async def test_metrics_that_find_no_room_fail_the_run_and_let_go_of_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -195,9 +195,56 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert "no such file" in refused(capsys, tmp_path / "out.jsonl", ["--format", "jsonl", tmp_path / "no.jsonl"])
 
 
-def test_a_run_copied_without_its_manifest_is_exported(mixed: Path, tmp_path: Path) -> None:
-    mixed.with_name("run_run.json").unlink()
+def test_a_foreign_file_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "strange.jsonl"
+    path.write_text('{"a": 1}\n{"a": 2}\n')
+    said = refused(capsys, tmp_path / "out.jsonl", ["--format", "jsonl", path])
+    assert "_gym_crc32" in said
+    assert "cut that line" not in said
+
+
+def test_one_run_is_not_exported_twice(
+    mixed: Path, run: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twice = refused(capsys, tmp_path / "out.jsonl", ["--format", "jsonl", mixed, mixed.parent / "." / mixed.name])
+    assert "given twice" in twice
+    copy = FakeRun(tmp_path / "copy")
+    copy.folder.mkdir()
+    for source, target in ((run.files.rollouts, copy.files.rollouts), (run.files.manifest, copy.files.manifest)):
+        target.write_bytes(source.read_bytes())
+    again = refused(capsys, tmp_path / "out.jsonl", ["--format", "jsonl", mixed, copy.files.rollouts])
+    assert "session 's0' was exported already" in again
+
+
+def test_a_last_line_that_is_cut_off_is_told(mixed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = mixed.read_bytes()
+    mixed.write_bytes(whole[:-20])
     output = tmp_path / "out.jsonl"
     assert export(output, "--format", "jsonl", mixed) == 0
+    length = len(whole.splitlines()[-1]) + 1 - 20
+    told = capsys.readouterr()
+    for text in (told.out, told.err, *report_of(output).warnings):
+        assert f"{length} bytes were not read" in text
+    assert report_of(output).rollouts == 2
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_run_without_a_look_at_its_endpoint_is_exported_only_when_allowed(
+    is_there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = FakeRun(tmp_path / "results", endpoint=None)
+    mixed = run.write([run.record(0, run.tool_session())])
+    if not is_there:
+        run.files.manifest.unlink()
+    output = tmp_path / "out.jsonl"
+    assert "run_run.json" in refused(capsys, output, ["--format", "jsonl", mixed])
+    assert export(output, "--format", "jsonl", "--allow-missing-manifest", mixed) == 0
+    told = capsys.readouterr()
+    assert "run_run.json" in told.err
+    assert "not checked for pictures" in told.out
+    (warning,) = report_of(output).warnings
+    assert "run_run.json" in warning
+    if is_there:
+        return
     assert report_of(output).runs[0].run_hash is None
     assert lines_of(output)[0]["logprobs_mode"] == "unknown"
