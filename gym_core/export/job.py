@@ -103,8 +103,8 @@ def _refuse_unchecked(run: SavedRun, options: ExportOptions) -> None:
         return
     raise ConfigError(
         f"export: {run.lacks}: without what the run saw of its endpoint nobody can tell whether pictures and"
-        " placeholders fit, whether the prompts are garbled, or which kind of log-probabilities these are; copy the file"
-        " along, or export unchecked with --allow-missing-manifest"
+        " placeholders fit, whether the prompts are garbled, or which kind of log-probabilities these are; copy"
+        " the file along, or export unchecked with --allow-missing-manifest"
     )
 
 

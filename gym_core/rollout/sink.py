@@ -113,7 +113,10 @@ def torn_bytes(path: Path) -> int:
 
 
 class JsonlSink:
-    """The one writer of a JSONL file. Opening it repairs a torn tail and takes a lock that dies with the process."""
+    """The one writer of a JSONL file. Opening it repairs a torn tail and takes a lock that dies with the process.
+
+    Raises DamagedFile for a file whose last line nobody of us wrote, and leaves it as it is; FileBusy; OSError.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -166,6 +169,9 @@ class JsonlSink:
         size = os.lseek(self._fd, 0, os.SEEK_END)
         keep = _intact_length(self._fd, size)
         if keep < size:
+            line = os.pread(self._fd, size - keep, keep)
+            if line.endswith(b"\n") and _CRC_FIELD not in line:  # whole, so no write of ours that was cut
+                raise DamagedFile(f"{self.path}: {_FOREIGN}")
             log.warning("torn last line cut off", extra={"file": str(self.path), "bytes": size - keep})
             os.ftruncate(self._fd, keep)
 

@@ -56,6 +56,15 @@ def test_a_torn_only_line_leaves_an_empty_file(tmp_path: Path) -> None:
     assert list(read_rows(path)) == [{"n": 1}]
 
 
+@pytest.mark.parametrize("content", [b'{"a": 1}\n', b'{"a": 1}\n{"a": 2}\n'])
+def test_a_file_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(DamagedFile, match="_gym_crc32"):
+        JsonlSink(path)
+    assert path.read_bytes() == content
+
+
 def test_damage_before_the_last_line_stops_the_reader(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     _write(path, [{"n": 1}, {"n": 2}, {"n": 3}])
