@@ -95,6 +95,7 @@ def _encoded(
     row = _row(record, reading)
     if wants_samples:
         row["samples"] = [sample.model_dump() for sample in reading.samples]
+        row["no_samples"] = reading.missing
     return msgspec.json.encode(row)
 
 

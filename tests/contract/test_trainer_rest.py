@@ -200,7 +200,11 @@ async def test_one_row_brings_its_samples_when_asked(gym: TrainerGym) -> None:
     row = await gym.client.run("echo", make_row("a", image=True), samples=True)
     assert (row["reward"], row["samples"][0]["loss_mask"].count(1)) == (1.0, 7)
     assert await gym.client.image(row["samples"][0]["images"][0]["sha256"])
+    assert row["no_samples"] is None
     assert "samples" not in await gym.client.run("echo", make_row("a"))
+    gym.inside.endpoint.gives_token_ids = False
+    lost = await gym.client.run("echo", make_row("a"), samples=True)
+    assert (lost["samples"], lost["no_samples"]) == ([], "no_token_ids")
 
 
 # -- what is refused ----------------------

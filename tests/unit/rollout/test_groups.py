@@ -22,7 +22,7 @@ from gym_core.rollout.groups import (
     statistics,
 )
 from gym_core.types.sample import SampledSpan, TrainingSample
-from gym_core.types.trainer import DynamicSampling, GroupOptions, Oversampling
+from gym_core.types.trainer import DynamicSampling, GroupOptions, KeepAll, Oversampling
 
 rewards_of = st.lists(st.none() | st.floats(0, 2, allow_nan=False), max_size=12)
 
@@ -160,6 +160,7 @@ def test_a_group_of_one_measured_rollout_says_why_it_has_no_advantages() -> None
         (Member(None, images=1), "broken:masked"),
         (Member(1.0, images=0), "broken:no_image"),
         (Member(1.0, images=1, sample_fault="image_tokens"), "broken:image_tokens"),
+        (Member(1.0, images=1, no_samples="no_token_ids"), "broken:no_token_ids"),
         (Member(1.0, images=1, tokens=131_072), None),
         (Member(1.0, images=1, tokens=131_073), "broken:too_long"),
         (Member(0.0, images=1, end_reason=FailureKind.CONTEXT_LIMIT), "broken:context_limit"),
@@ -168,6 +169,16 @@ def test_a_group_of_one_measured_rollout_says_why_it_has_no_advantages() -> None
 )
 def test_broken_rollouts_are_those_of_pyvision(member: Member, expected: str | None) -> None:
     assert broken_reason(member, Oversampling(prompts=1)) == expected
+
+
+@pytest.mark.parametrize("selection", [KeepAll(), DynamicSampling(groups=1)])
+def test_no_selection_keeps_a_rollout_without_a_sample(selection: KeepAll | DynamicSampling) -> None:
+    lost = Member(0.0, no_samples="no_token_ids")
+    found = judge_group([*members(1.0, 0.0), lost], GroupOptions(selection=selection))
+    assert (found.reason, found.dropped, found.kept) == (None, [None, None, "broken:no_token_ids"], 2)
+    assert found.statistics.measured == 3
+    every = judge_group([lost, Member(1.0, no_samples="no_token_ids")], GroupOptions(selection=selection))
+    assert (every.reason, every.kept) == ("broken", 0)
 
 
 def test_broken_rollouts_leave_the_batch_and_stay_in_the_baseline() -> None:
