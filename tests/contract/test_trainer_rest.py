@@ -136,6 +136,14 @@ async def test_rollouts_whose_token_ids_vanished_are_told_and_in_no_batch(gym: T
     assert (end.sequences.rollouts, end.sequences.incomplete_calls) == (0, 4)
 
 
+@pytest.mark.parametrize("fault", [Fault.FEWER_IDS, Fault.BAD_LOGPROB])
+async def test_a_rollout_whose_token_ids_are_not_whole_says_so(gym: TrainerGym, fault: Fault) -> None:
+    await after_the_look(gym, fault)
+    looked_at = await gym.client.run("echo", make_row("a"), samples=True)
+    assert (looked_at["samples"], looked_at["no_samples"]) == ([], "no_token_ids")
+    assert looked_at["_gym_sequences"]["incomplete_calls"] == 1
+
+
 async def test_dynamic_sampling_does_not_count_groups_without_samples(gym: TrainerGym) -> None:
     answers = iter(["teapot", "kettle"] * 8)
     lost = iter([False, False])
