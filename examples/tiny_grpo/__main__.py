@@ -15,14 +15,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
-from gym_core.client import GymClient
-
 from examples.tiny_grpo.curve import draw_curve
 from examples.tiny_grpo.engine import Engine
 from examples.tiny_grpo.policy import TinyPolicy
 from examples.tiny_grpo.services import started_services
 from examples.tiny_grpo.training import Control, Settings, Trainer, TrainingStep
 from examples.tiny_vlm.build import Recipe, build
+from gym_core.client import GymClient
 
 LEARNED_REWARD = 0.9
 CHANCE_REWARD = 0.45
