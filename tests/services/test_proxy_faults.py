@@ -115,6 +115,22 @@ async def test_a_fault_that_stays_ends_in_one_answer_that_no_harness_repeats(
     assert (call.outcome, call.failure_kind) == (CallOutcome.FAILED, FailureKind.MODEL_UNAVAILABLE)
 
 
+async def test_a_session_counts_as_many_calls_as_its_capture_has_whatever_became_of_them(
+    endpoint: ScriptedEndpoint, proxy: Proxy
+) -> None:
+    """What an export compares to tell a capture file that lost calls."""
+    session = await proxy.open_session()
+    for body in (b"{", b"[]", chat(messages=7), chat(n=2)):
+        await session.chat(body)
+    assert (await session.chat(chat())).status_code == 200
+    endpoint.fail(Fault.BAD_REQUEST)
+    assert (await session.chat(chat())).status_code != 200
+    assert (await session.chat(chat())).status_code == 200
+    calls = session.calls()
+    assert (await session.close()).calls == len(calls)
+    assert {call.outcome for call in calls} == {CallOutcome.ANSWERED, CallOutcome.FAILED}
+
+
 async def test_a_dead_endpoint_is_named_and_a_later_answer_clears_the_failure(tmp_path: Path) -> None:
     async with ScriptedEndpoint() as endpoint, vllm_proxy(endpoint, tmp_path, **LIMITS) as proxy:
         await endpoint.__aexit__()
