@@ -122,7 +122,8 @@ class Engine:
         """The text of an answer; the token that ends it has none."""
         if tokens and tokens[-1] in self.policy.end_tokens:
             tokens = tokens[:-1]
-        return self.tokenizer.decode(list(tokens), skip_special_tokens=skip_special_tokens)
+        text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=skip_special_tokens)
+        return text
 
     def _with_features(self, token_ids: Sequence[int], features: Features) -> Prompt:
         """Stricter than vLLM, which takes any placeholders that lie within the prompt and scores something else."""
