@@ -5,11 +5,12 @@ import socket
 from dataclasses import dataclass
 
 from gym_core.config.blocks import CheckedConfig
-from gym_core.config.roots import ServerType
 from gym_core.config.schema import ServerInstance
 from gym_core.errors import ConfigError
 from gym_core.launch.identity import needed_servers
+from gym_core.servers.agent import AgentServerConfig
 from gym_core.servers.base import ServerConfig
+from gym_core.servers.resources import ResourcesServerConfig
 
 BACKLOG = 2048
 
@@ -28,10 +29,21 @@ def listen(checked: CheckedConfig, server: ServerInstance, undo: contextlib.Exit
     if not isinstance(block, ServerConfig):
         raise ConfigError(f"config: {server.path}: its config class is not a ServerConfig")
     host = block.host or launch.default_host
-    if server.type is ServerType.MODEL and launch.use_absolute_ip and block.host is None:
+    if launch.use_absolute_ip and block.host is None and server.name in policy_servers(checked):
         host = _own_address()
     listener = bind(host, block.port or 0, server.path, undo)
     return Listener(listener.socket, block.url) if block.url else listener
+
+
+def policy_servers(checked: CheckedConfig) -> set[str]:
+    """Those whom sandboxes call: an agent plays with them, or they are the one address that a sandbox may reach."""
+    found = set()
+    for block in checked.blocks.values():
+        if isinstance(block, AgentServerConfig):
+            found.add(block.model_server.name)
+        elif isinstance(block, ResourcesServerConfig) and block.sandbox_model_server:
+            found.add(block.sandbox_model_server.name)
+    return found
 
 
 def bind(host: str, port: int, what: str, undo: contextlib.ExitStack) -> Listener:
@@ -69,6 +81,6 @@ def _own_address() -> str:
             probe.connect(("192.0.2.1", 9))
         except OSError as error:
             raise ConfigError(
-                "use_absolute_ip: this machine has no route out; set the model server's `host`"
+                "use_absolute_ip: this machine has no route out; set the policy server's `host`"
             ) from error
         return str(probe.getsockname()[0])

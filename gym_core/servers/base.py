@@ -19,7 +19,8 @@ class ServerConfig(Wire):
     """Fields that every server block may carry."""
 
     host: str | None = None
-    """Address to bind; None means 127.0.0.1, or the machine's own with `use_absolute_ip` for the policy server."""
+    """Address to bind; None means `default_host`, or with `use_absolute_ip`, for a policy server alone, the machine's
+    own."""
     port: int | None = None
     """None means any free one."""
     url: str | None = None
