@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from gym_core.config.blocks import CheckedConfig
+from gym_core.config.reading import DEFAULT_METADATA
 from gym_core.config.roots import dataset_path
 from gym_core.config.schema import EnvironmentConfig
 from gym_core.config.secrets import MASK, redact, reveal
@@ -111,7 +112,7 @@ def cut_slice(
     server, block = checked.run.servers[name], checked.blocks[name]
     peers = {ref: Peer(url=urls[ref], token=tokens[ref]) for ref in set(references(block.model_dump(mode="json")))}
     wanted = block.sandbox_provider if isinstance(block, ResourcesServerConfig) else None
-    sandboxes = {wanted: with_toolkit(checked.run.sandboxes[wanted])} if wanted else {}
+    sandboxes = {wanted: with_toolkit(_sandbox_block(checked, wanted))} if wanted else {}
     user_token = os.environ.get(USER_TOKEN_VARIABLE)
     return ServerSlice(
         name=name,
@@ -126,6 +127,12 @@ def cut_slice(
         state_dir=str(state_dir / name),
         url=urls[name],
     )
+
+
+def _sandbox_block(checked: CheckedConfig, name: str) -> JsonObject:
+    """With what its class took from this process's environment, which servers do not see."""
+    block = checked.run.sandboxes[name]
+    return {key: value if key == DEFAULT_METADATA else reveal(checked.sandboxes[name]) for key, value in block.items()}
 
 
 def head_slice(

@@ -63,3 +63,35 @@ def test_contradictions_and_wrong_blocks_are_told_together() -> None:
 def test_an_environment_with_a_wrong_block_is_not_compared() -> None:
     (problem,) = problems(f"++{AGENT}.timeout_s=-1")
     assert problem.startswith(f"config: {AGENT}.timeout_s: -1 is not > 0")
+
+
+CLUSTER = "++cluster={opensandbox: {domain: 'localhost:8080', image: box}}"
+ON_CLUSTER = (CLUSTER, f"++{RESOURCES}.sandbox_provider=cluster")
+RELAYED = (*ON_CLUSTER, "++cluster.opensandbox.relay_address='10.0.0.9:8000'")
+HOST = f"++{RESOURCES}.sandbox_config.weakest_network=host"
+
+
+def test_opensandbox_must_be_allowed_the_network_that_it_has() -> None:
+    (problem,) = problems(*RELAYED)
+    assert problem.startswith(f"config: {RESOURCES}.sandbox_config.weakest_network: is 'exact_port', but 'cluster'")
+    assert problems(*RELAYED, HOST) == []
+
+
+@pytest.mark.parametrize("where", ["", "host=localhost", "host=0.0.0.0", "url='http://127.0.0.1:8000'"])
+def test_a_policy_server_on_loopback_is_no_good_to_opensandbox_without_a_relay(where: str) -> None:
+    said = (f"++policy_model.model_servers.scripted_model.{where}",) if where else ()
+    (problem,) = problems(*ON_CLUSTER, HOST, *said)
+    assert problem.startswith("config: cluster.opensandbox.relay_address: is not set, and 'policy_model' listens on ")
+    assert "++use_absolute_ip=true" in problem
+    assert problems(*RELAYED, HOST, *said) == []
+
+
+@pytest.mark.parametrize(
+    "other", ["++use_absolute_ip=true", "++policy_model.model_servers.scripted_model.host=10.0.0.4"]
+)
+def test_one_on_an_address_of_its_own_is(other: str) -> None:
+    assert problems(*ON_CLUSTER, HOST, other) == []
+
+
+def test_without_a_network_opensandbox_needs_neither() -> None:
+    assert problems(*ON_CLUSTER, f"++{RESOURCES}.sandbox_network_access=none") == []

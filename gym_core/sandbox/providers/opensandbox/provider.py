@@ -35,6 +35,8 @@ class OpenSandboxProvider:
 
     def __init__(self, config: OpenSandboxConfig) -> None:
         self._config = config
+        if config.shows_its_key:
+            log.warning("the key of OpenSandbox goes unencrypted; set `protocol: https`", extra={"to": config.domain})
         self._service = Service(config)
         self._owner = str(Owner.here())
         self._word = secrets.token_hex(8)

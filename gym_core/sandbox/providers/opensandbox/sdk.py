@@ -237,6 +237,13 @@ class Remote:
         return _deadline(self._config.request_timeout_s + self._slack_s, f"sandbox {self.id!r}: {what}")
 
 
+class _Connection(ConnectionConfig):
+    """The SDK's own takes an empty key for one that it was not told, and looks for another in the environment."""
+
+    def get_api_key(self) -> str:
+        return self.api_key or ""
+
+
 class Service:
     """The OpenSandbox server."""
 
@@ -254,7 +261,7 @@ class Service:
 
     def _connection(self, request_timeout_s: float) -> ConnectionConfig:
         key = self._config.api_key
-        return ConnectionConfig(
+        return _Connection(
             domain=self._config.domain,
             api_key=key.get_secret_value() if key else None,
             protocol=self._config.protocol,

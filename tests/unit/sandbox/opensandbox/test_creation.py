@@ -7,6 +7,7 @@ import pytest
 from gym_core.errors import SandboxUnavailable
 from gym_core.sandbox.contract import ModelOnly, NetworkPolicy, NoNetwork, SandboxSpec
 from gym_core.sandbox.providers.opensandbox import labels
+from tests.fakes.opensandbox.server import API_KEY
 from tests.unit.sandbox.opensandbox.conftest import Scene
 
 MODEL = ModelOnly(host="10.9.8.7", port=8001)
@@ -75,6 +76,13 @@ async def test_the_environment_that_the_sdk_reads_says_nothing(scene: Scene, mon
     monkeypatch.setenv("OPEN_SANDBOX_DOMAIN", "127.0.0.1:9")
     monkeypatch.setenv("OPEN_SANDBOX_API_KEY", "another")
     assert await (await scene.open()).is_alive()
+
+
+async def test_without_a_key_none_is_sent_whatever_the_sdk_finds(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPEN_SANDBOX_API_KEY", API_KEY)
+    for key in (None, ""):
+        with pytest.raises(SandboxUnavailable, match="INVALID_API_KEY"):
+            await scene.provider(api_key=key).create("box", SandboxSpec())
 
 
 @pytest.mark.parametrize(("network", "rules"), [(NoNetwork(), []), (MODEL, [("allow", "10.9.8.7")])])
