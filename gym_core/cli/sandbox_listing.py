@@ -50,7 +50,7 @@ def run_list(args: argparse.Namespace) -> int:
     if args.json:
         say(json.dumps([info.model_dump() for info in infos], indent=2))
     else:
-        _say_table(infos, nothing="no sandboxes")
+        _say_table(infos, nothing=None if failed else "no sandboxes")
     return _FAILED if failed else _OK
 
 
@@ -59,7 +59,7 @@ def run_sweep(args: argparse.Namespace) -> int:
     blocks = _blocks_of(args)
     if args.dry_run:
         infos, failed = _listed(blocks)
-        _say_table([info for info in infos if info.is_orphan], nothing="nothing to remove")
+        _say_table([info for info in infos if info.is_orphan], nothing=None if failed else "nothing to remove")
         return _FAILED if failed else _OK
     reports, failed = _asked(blocks, _sweep)
     removed = [name for report in reports for name in report.removed]
@@ -85,6 +85,8 @@ def _blocks_of(args: argparse.Namespace) -> "dict[str, JsonObject]":
     if not blocks:
         reading.problems.raise_if_any()
         raise ConfigError("config: there is no sandbox block in what is selected")
+    if mistakes := reading.problems.lines_inside(blocks):
+        raise ConfigError(mistakes)
     return blocks
 
 
@@ -130,7 +132,8 @@ async def _asked_each(
     return answers, failed
 
 
-def _say_table(infos: "list[SandboxInfo]", *, nothing: str) -> None:
+def _say_table(infos: "list[SandboxInfo]", *, nothing: str | None) -> None:
+    """`nothing` is said of an empty list; None says nothing, where a provider did not answer."""
     now = time.time()
     rows: list[tuple[str, ...]] = [("SANDBOX", "PROVIDER", "STATE", "AGE", "ENDS IN", "OWNER", "METADATA")]
     for info in sorted(infos, key=lambda info: (info.provider, info.created_at or 0.0, info.sandbox_id)):
@@ -146,5 +149,8 @@ def _say_table(infos: "list[SandboxInfo]", *, nothing: str) -> None:
                 printable(metadata) or "-",
             )
         )
-    for line in table(rows, indent="") if infos else [nothing]:
-        say(line)
+    if infos:
+        for line in table(rows, indent=""):
+            say(line)
+    elif nothing:
+        say(nothing)

@@ -104,3 +104,40 @@ def test_a_provider_that_does_not_answer_is_told_and_the_others_are_asked(
         said = capsys.readouterr()
         assert expected in said.out
         assert said.err.startswith("away: docker: no engine at ")
+
+
+@pytest.mark.parametrize("command", [("list",), ("sweep", "--dry-run"), ("sweep",)])
+def test_of_a_provider_that_does_not_answer_it_is_not_said_that_it_has_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    path = tmp_path / "away.yaml"
+    path.write_text("away:\n  opensandbox: {domain: '127.0.0.1:9'}\n")
+    assert main(["sandbox", *command, "--config", str(path)]) == 1
+    said = capsys.readouterr()
+    assert "no sandboxes" not in said.out
+    assert "nothing to remove" not in said.out
+    (line,) = said.err.splitlines()
+    assert line.startswith("away: opensandbox: the server at http://127.0.0.1:9 cannot be reached: ")
+
+
+@pytest.mark.parametrize("indirect", [False, True])
+def test_a_variable_that_a_block_reads_and_is_not_set_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, indirect: bool
+) -> None:
+    monkeypatch.delenv("GYM_TEST_NO_SUCH_KEY", raising=False)
+    key = "${cluster_key}" if indirect else "${oc.env:GYM_TEST_NO_SUCH_KEY}"
+    text = f"away:\n  opensandbox: {{domain: '127.0.0.1:9', api_key: \"{key}\"}}\n"
+    path = tmp_path / "away.yaml"
+    path.write_text(text + ("cluster_key: ${oc.env:GYM_TEST_NO_SUCH_KEY}\n" if indirect else ""))
+    for command in (["list"], ["sweep"]):
+        assert main(["sandbox", *command, "--config", str(path)]) == 2
+        assert "the environment variable GYM_TEST_NO_SUCH_KEY is not set" in capsys.readouterr().err
+
+
+def test_a_variable_that_is_not_set_elsewhere_does_not_matter(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("judge_model:\n  model_servers:\n    openai_model: {model: '${oc.env:GYM_TEST_NO_SUCH_KEY}'}\n")
+    assert main(["sandbox", "list", "--config", str(config), "--config", str(other)]) == 0
+    assert "box-mine" in capsys.readouterr().out

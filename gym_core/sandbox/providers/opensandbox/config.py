@@ -76,6 +76,10 @@ class OpenSandboxConfig(Wire):
         return relay
 
     @property
+    def url(self) -> str:
+        return f"{self.protocol}://{self.domain}"
+
+    @property
     def shows_its_key(self) -> bool:
         """Whether the key crosses a network that strangers may share, unencrypted."""
         if self.api_key is None or self.protocol == "https":

@@ -113,7 +113,8 @@ class OpenSandboxProvider:
                     raise
                 await asyncio.shield(removing)
                 if error.is_refusal or not attempts_left:
-                    raise SandboxUnavailable(f"opensandbox: {sandbox_id!r} not made: {error}") from error
+                    where = f" (the server is {self._config.url})" if error.is_unreachable else ""
+                    raise SandboxUnavailable(f"opensandbox: {sandbox_id!r} not made: {error}{where}") from error
                 log.warning("sandbox creation failed", extra={"sandbox": sandbox_id, "reason": str(error)[:200]})
         raise AssertionError("the last attempt returns or raises")
 
@@ -184,7 +185,11 @@ class OpenSandboxProvider:
         try:
             return await self._service.find({labels.MARK: "1"})
         except ServiceFault as fault:
-            raise SandboxUnavailable(f"opensandbox: {fault}") from fault
+            said = str(fault)
+            if fault.is_unreachable:
+                advice = "start it, or correct `domain` and `protocol` of the block"
+                said = f"the server at {self._config.url} cannot be reached: {said}; {advice}"
+            raise SandboxUnavailable(f"opensandbox: {said}") from fault
 
     def _info(self, found: Listed) -> SandboxInfo:
         box = self._box_of(found)

@@ -18,7 +18,7 @@ from opensandbox.api.egress.api.policy import get_policy
 from opensandbox.api.egress.models.policy_status_response import PolicyStatusResponse
 from opensandbox.config import ConnectionConfig
 from opensandbox.constants import DEFAULT_EGRESS_PORT
-from opensandbox.exceptions import SandboxApiException
+from opensandbox.exceptions import SandboxApiException, SandboxConnectionException
 from opensandbox.models.execd import Execution, ExecutionHandlers, ExecutionInit, OutputMessage, RunCommandOpts
 from opensandbox.models.filesystem import WriteEntry
 from opensandbox.models.sandboxes import Host, NetworkPolicy, NetworkRule, SandboxFilter, SandboxInfo, Volume
@@ -58,10 +58,12 @@ RUNNING = "Running"
 class ServiceFault(SandboxError):
     """The OpenSandbox server, or the daemon in a sandbox, refused, failed or did not answer."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, *, is_unreachable: bool = False) -> None:
         super().__init__(message)
         self.status = status
         """Of HTTP; None when there was no answer."""
+        self.is_unreachable = is_unreachable
+        """No connection came to be."""
 
     @property
     def is_not_there(self) -> bool:
@@ -392,5 +394,8 @@ def _translated(what: str) -> Iterator[None]:
     except SandboxApiException as error:
         code = error.error.code if error.error else ""
         raise ServiceFault(f"{what}: HTTP {error.status_code} {code}: {error}"[:600], error.status_code) from error
+    except SandboxConnectionException as error:
+        said = str(error).partition(" | [")[0]  # the SDK says it twice
+        raise ServiceFault(f"{what}: {said}"[:600], is_unreachable=True) from error
     except Exception as error:  # strangers' answers go through the SDK's parsers, which raise anything
         raise ServiceFault(f"{what}: {type(error).__name__}: {error}"[:600]) from error

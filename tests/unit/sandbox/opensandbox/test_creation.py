@@ -41,10 +41,14 @@ async def test_what_the_server_refuses_is_not_tried_again(scene: Scene) -> None:
 
 async def test_a_server_that_is_not_there_is_unavailable(scene: Scene) -> None:
     provider = scene.provider(domain="127.0.0.1:9")
-    with pytest.raises(SandboxUnavailable, match="not made"):
+    with pytest.raises(SandboxUnavailable, match="not made: .*http://127.0.0.1:9"):
         await provider.check()
-    with pytest.raises(SandboxUnavailable):
+    with pytest.raises(SandboxUnavailable) as caught:
         await provider.list()
+    said = str(caught.value)
+    assert said.startswith("opensandbox: the server at http://127.0.0.1:9 cannot be reached: ")
+    assert said.endswith("; start it, or correct `domain` and `protocol` of the block")
+    assert said.count("All connection attempts failed") == 1
 
 
 async def test_no_image_is_said_before_anything_is_made(scene: Scene) -> None:
