@@ -10,9 +10,9 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from tokenizers import Tokenizer
 
 from gym_core.types.wire import JsonObject
 from tests.live.conversations import (
@@ -38,6 +38,9 @@ from tests.live.engines import (
     serving_vllm,
     serving_vllm_prompts,
 )
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 pytestmark = [pytest.mark.live, pytest.mark.vllm, needs_tiny_vlm, needs_vllm]
 
@@ -84,7 +87,9 @@ def processed_tiny(folder: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(folder: Path) -> Tokenizer:
+def tokenizer(folder: Path) -> "Tokenizer":
+    from tokenizers import Tokenizer  # comes with torch and transformers, which the fast suite does without
+
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
@@ -212,7 +217,7 @@ async def _score_alike(theirs: Engine, ours: Engine, sampling: JsonObject) -> li
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("tools", [None, TOOLS], ids=["no tools", "tools"])
 async def test_tokens_become_the_same_message(
-    processed_vllm: Engine, processed_tiny: Engine, tokenizer: Tokenizer, name: str, tools: list[JsonObject] | None
+    processed_vllm: Engine, processed_tiny: Engine, tokenizer: "Tokenizer", name: str, tools: list[JsonObject] | None
 ) -> None:
     """With reasoning, and by /derender: it takes any tokens, and vLLM's grammars do not reach into a thought."""
     tokens = [*tokenizer.encode(ANSWERS[name], add_special_tokens=False).ids, tokenizer.token_to_id("<|im_end|>")]
@@ -253,7 +258,7 @@ async def test_tokens_in_give_what_messages_gave_with_one_placeholder_a_picture(
 
 
 async def test_a_naive_template_leaks_lists_into_both_engines_prompts(
-    tmp_path_factory: pytest.TempPathFactory, vllm: Engine, tiny: Engine, tokenizer: Tokenizer
+    tmp_path_factory: pytest.TempPathFactory, vllm: Engine, tiny: Engine, tokenizer: "Tokenizer"
 ) -> None:
     naive = build_model(tmp_path_factory.mktemp("naive") / "model", "--template", "naive")
     with serving_vllm_prompts(naive) as theirs, serving_tiny(naive, *CONTEXT) as ours:
