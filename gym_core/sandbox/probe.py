@@ -4,15 +4,13 @@ Settings are not believed, a provider's least of all. The look needs nothing ins
 """
 
 import asyncio
-import contextlib
-import ipaddress
 import re
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.addresses import own_addresses
 from gym_core.sandbox.contract import Launch, Sandbox
 
 _METADATA = "169.254.169.254"
@@ -89,17 +87,6 @@ class Decoys:
         self._doors.clear()
 
 
-def own_addresses() -> list[str]:
-    """Of this host, without loopback; those that can be found without looking at each interface. May take a moment."""
-    found: set[str] = set()
-    with contextlib.suppress(OSError):
-        found |= {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)}
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((_METADATA, 80))  # sends nothing: it only chooses the address that packets would leave by
-        found.add(str(probe.getsockname()[0]))
-    return sorted(address for address in found if _is_outward(address))
-
-
 async def must_be_closed(sandbox: Sandbox, doors: Sequence[Door]) -> None:
     """Of `doors` none may be reached from inside; the model server, where there is one, must answer.
 
@@ -127,13 +114,6 @@ async def must_be_closed(sandbox: Sandbox, doors: Sequence[Door]) -> None:
     if not seen.ok:
         reason = seen.stderr.decode("utf-8", "replace")[:200]
         raise SandboxUnavailable(f"{where}: its network cannot be looked at: exit code {seen.exit_code}, {reason!r}")
-
-
-def _is_outward(text: str) -> bool:
-    with contextlib.suppress(ValueError):
-        address = ipaddress.ip_address(text)
-        return not (address.is_loopback or address.is_link_local or address.is_unspecified)
-    return False
 
 
 async def _hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from gym_core.sandbox.addresses import own_addresses
 from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, Sandbox, SandboxResources
-from gym_core.sandbox.probe import own_addresses
 from tests.fakes.lending import open_lender
 from tests.fakes.model import Says
 from tests.live.gyms import ANSWER, ONE_CALL, OPENCODE, bash, live_gym, needs_toolkit, script

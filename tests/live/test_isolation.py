@@ -20,10 +20,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.addresses import own_addresses
 from gym_core.sandbox.contract import Launch, ModelOnly, NoNetwork, Sandbox, SandboxResources
 from gym_core.sandbox.lease import LeaseTable
 from gym_core.sandbox.lender import Lender, LendingRules
-from gym_core.sandbox.probe import Decoys, own_addresses
+from gym_core.sandbox.probe import Decoys
 from tests.live.isolation_lab import PROBE, probe_config
 from tests.sandboxes.leftovers import children_of, mounts_of_sandboxes, open_descriptors, processes_with
 from tests.sandboxes.registry import real_providers

@@ -9,7 +9,7 @@ from gym_core.cli.selection import Selection
 from gym_core.config.blocks import CheckedConfig
 from gym_core.launch.identity import needed_servers
 from gym_core.launch.listeners import listen, policy_servers
-from gym_core.sandbox.probe import own_addresses
+from gym_core.sandbox.addresses import own_addresses
 
 AGENT = "++opencode_agent.agent_servers.opencode_agent"
 GRADER = "++visual_coding_opencode.resources_servers.visual_coding_opencode"

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.addresses import own_addresses
 from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, SandboxSpec
-from gym_core.sandbox.probe import Decoys, Door, must_be_closed, own_addresses
+from gym_core.sandbox.probe import Decoys, Door, must_be_closed
 from tests.fakes.sandbox import FakeSandbox
 
 REFUSED = [Door("127.0.0.1", 1)]
