@@ -4,12 +4,15 @@ import os
 import re
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from gym_core.cli.selection import Selection
+from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject
 
 ROOT = Path(__file__).parents[2]
@@ -55,9 +58,15 @@ def test_every_server_is_of_one_image_watched_and_without_privileges(services: d
 def test_each_key_is_in_the_one_container_that_uses_it(services: dict[str, JsonObject]) -> None:
     holders = {
         key: {name for name in SERVERS if key in services[name]["environment"]}
-        for key in ("POLICY_API_KEY", "OPENAI_API_KEY")
+        for key in ("POLICY_API_KEY", "OPENAI_API_KEY", "OPENSANDBOX_API_KEY", "GYM_API_KEY")
     }
-    assert holders == {"POLICY_API_KEY": {"policy"}, "OPENAI_API_KEY": {"judge"}}
+    assert holders == {
+        "POLICY_API_KEY": {"policy"},
+        "OPENAI_API_KEY": {"judge"},
+        "OPENSANDBOX_API_KEY": {"resources"},
+        "GYM_API_KEY": {"head"},
+    }
+    assert all("OPENSANDBOX_DOMAIN" in services[name]["environment"] for name in SERVERS)
 
 
 def test_the_engine_s_socket_is_in_one_container_alone(services: dict[str, JsonObject]) -> None:
@@ -92,6 +101,25 @@ def test_each_server_is_where_the_configuration_says(services: dict[str, JsonObj
 
 def test_sandboxes_reach_the_policy_by_a_literal_address(config: JsonObject) -> None:
     assert re.fullmatch(r"http://[\d.]+:8000", block_of(config, "policy_model")["url"])
+
+
+def test_the_configuration_is_right_as_it_is_and_with_the_opensandbox_choice_of_the_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**ENVIRONMENT, "VISUAL_CODING_OPENCODE_SANDBOX_IMAGE": "box", "OPENSANDBOX_DOMAIN": ""}.items():
+        monkeypatch.setenv(name, value)
+    gym = str(ROOT / "compose" / "gym.yaml")
+    assert "containers" in Selection(None, None, None, (gym,), (), ()).check().sandboxes
+
+    document = (ROOT / "docs" / "docker.md").read_text()
+    (snippet,) = re.findall(r"```yaml\n( +cluster:\n.*?) *```", document, re.DOTALL)
+    choice = tmp_path / "choice.yaml"
+    choice.write_text(textwrap.dedent(snippet))
+    with pytest.raises(ConfigError, match="OPENSANDBOX_DOMAIN"):
+        Selection(None, None, None, (gym, str(choice)), (), ()).check()
+    monkeypatch.setenv("OPENSANDBOX_DOMAIN", "sandboxes.example.com")
+    checked = Selection(None, None, None, (gym, str(choice)), (), ()).check()
+    assert checked.run.servers["visual_coding_opencode"].block["sandbox_provider"] == "cluster"
 
 
 def test_docker_compose_takes_the_file() -> None:
