@@ -118,6 +118,8 @@ class ScriptedEndpoint:
     """Of one prompt; more are answered as vLLM does."""
     gives_token_ids: bool = True
     needs_key: str | None = None
+    fails_only: str = ""
+    """Faults are for requests that hold this text; others are answered."""
     echoes: tuple[str, ...] = ()
     """Request headers that every error repeats in its message, whole and as the word after the scheme."""
     release: asyncio.Event | None = None
@@ -166,7 +168,8 @@ class ScriptedEndpoint:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
-        fault = self._faults.popleft() if self._faults else Fault.NONE
+        fails = self._faults and self.fails_only.encode() in raw
+        fault = self._faults.popleft() if fails else Fault.NONE
         seen = Seen(raw, dict(request.headers), fault)
         self.requests.append(seen)
         try:

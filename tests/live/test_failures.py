@@ -26,6 +26,7 @@ from tests.live.gyms import (
     OPENCODE,
     OPENCODE_AGENT,
     POLICY,
+    QUESTION,
     RESOURCES,
     LiveGym,
     bash,
@@ -51,8 +52,6 @@ def ending(row: JsonObject) -> tuple[float | None, bool, str | None]:
     return row["reward"], row["mask_sample"], row["failure_kind"]
 
 
-LOOK = (Fault.NONE,)
-"""A run looks at the endpoint once before its first episode."""
 MASKED_MODEL = (None, True, FailureKind.MODEL_UNAVAILABLE)
 
 
@@ -123,7 +122,7 @@ async def test_an_endpoint_that_is_down_masks_an_episode_and_refuses_a_run(tmp_p
 
 async def test_a_rollout_whose_endpoint_keeps_failing_gets_so_many_episodes(tmp_path: Path) -> None:
     async with live_gym(tmp_path, script(ANSWER)) as gym:
-        gym.policy.fail(*LOOK)
+        gym.policy.fails_only = QUESTION
         gym.policy.fail_always(Fault.RESET)
         result = await gym.evaluate(max_rollout_attempts=2)
     (row,) = gym.rows()
@@ -279,7 +278,8 @@ async def test_a_sandbox_that_is_always_lost_masks(tmp_path: Path) -> None:
 
 async def test_an_opencode_that_dies_before_the_model_did_anything_is_ours(tmp_path: Path) -> None:
     async with live_gym(tmp_path, script(ANSWER), changes={f"{POLICY_BLOCK}.idle_timeout_s": 60}) as gym:
-        gym.policy.fail(*LOOK, Fault.HANG)
+        gym.policy.fails_only = QUESTION
+        gym.policy.fail(Fault.HANG)
         run_id = await gym.start(OPENCODE)
         await gym.until(lambda: len(gym.asked) == 1)
         kill(opencode_processes())
@@ -307,7 +307,8 @@ async def test_an_opencode_that_hangs_at_its_start_twice_masks(tmp_path: Path) -
 
 async def test_an_agent_server_that_dies_is_played_again(tmp_path: Path) -> None:
     async with live_gym(tmp_path, script(ANSWER), changes={f"{POLICY_BLOCK}.idle_timeout_s": 60}) as gym:
-        gym.policy.fail(*LOOK, Fault.HANG)
+        gym.policy.fails_only = QUESTION
+        gym.policy.fail(Fault.HANG)
         run_id = await gym.start()
         await gym.until(lambda: len(gym.asked) == 1)
         kill([(await gym.server("single_call"))["pid"]])

@@ -76,6 +76,8 @@ class House:
     _commands: list[Command] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # What other tests of this worker keep running, such as the server that multiprocessing forks from.
+        self.neighbours |= {process.pid for process in descendants()}
         for path in (self.cwd, self.state, self.folder / "runtime"):
             path.mkdir(parents=True, exist_ok=True)
 
