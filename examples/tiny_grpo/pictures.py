@@ -1,12 +1,12 @@
 """The task: pictures of one colour with a little noise, and the rows that ask for its name."""
 
-import base64
 import io
 import random
 from dataclasses import dataclass
 
 from PIL import Image
 
+from gym_core.capture.images import make_data_url
 from gym_core.types.wire import JsonObject
 
 COLOURS = {"red": (220, 20, 20), "green": (20, 200, 20), "blue": (20, 20, 220), "yellow": (230, 220, 20)}
@@ -23,7 +23,7 @@ class Task:
 
     def row(self) -> JsonObject:
         """A flat row, as POST /v1/rollouts takes it."""
-        url = f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
+        url = make_data_url(self.png)
         content = [
             {"type": "input_image", "image_url": url, "detail": "auto"},
             {"type": "input_text", "text": QUESTION},

@@ -36,6 +36,7 @@ from examples.tiny_vlm.wire import (
     TokenizeRequest,
 )
 from examples.tiny_vlm.worker import Worker
+from gym_core.http.departure import caller_gone
 from gym_core.types.wire import JsonObject
 
 CLIENT_CLOSED_REQUEST = 499
@@ -202,18 +203,13 @@ async def _unless_gone(
 ) -> Response:
     """The job's reply; or, if the caller hangs up first, the job is stopped and nobody reads what this returns."""
     working = asyncio.ensure_future(job)
-    leaving = asyncio.ensure_future(_departure(request))
+    leaving = asyncio.ensure_future(caller_gone(request.receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         return JSONResponse(reply(await working)) if working.done() else Response(status_code=CLIENT_CLOSED_REQUEST)
     finally:
         for future in (working, leaving):
             future.cancel()
-
-
-async def _departure(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _bad_request(request: Request, error: Exception) -> Response:

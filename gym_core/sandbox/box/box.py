@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import posixpath
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from gym_core.errors import SandboxError, SandboxLost
+from gym_core.sandbox.arguments import must_be_clean, must_be_path
 from gym_core.sandbox.box.channel import Channel, Request, write_all
 from gym_core.sandbox.box.init import NO_FORK, NOT_REGULAR, TOO_LONG
 from gym_core.sandbox.box.layout import inside_port
@@ -141,7 +141,7 @@ class BoxSandbox:
             "cwd": launch.cwd,
             "env": self._cell.env | self._spec.env | launch.env,
         }
-        _must_be_clean(*launch.argv, *launch.env, *launch.env.values(), launch.cwd or "")
+        must_be_clean(*launch.argv, *launch.env, *launch.env.values(), launch.cwd or "")
         with (
             OutputPipe(cap, on_output and partial(on_output, "stdout")) as stdout,
             OutputPipe(cap, on_output and partial(on_output, "stderr")) as stderr,
@@ -167,7 +167,7 @@ class BoxSandbox:
 
     async def write(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """The content goes through a memory file that process 1's child copies: about 1.5 ms a MiB."""
-        _must_be_path(path)
+        must_be_path(path)
         memory = os.memfd_create("gym-file")
         try:
             for start in range(0, len(content), _CHUNK_BYTES):
@@ -180,7 +180,7 @@ class BoxSandbox:
         _raise_for(status, f"write to {path!r}", path)
 
     async def read(self, path: str, max_bytes: int = 64 << 20) -> bytes:
-        _must_be_path(path)
+        must_be_path(path)
         with OutputPipe(max_bytes) as pipe:
             message = {"op": "get", "path": path, "max_bytes": max_bytes}
             async with self._request(message, pipe.write_fd) as running:
@@ -277,18 +277,6 @@ class BoxSandbox:
         if not await running.ended_within(_TRANSFER_TIMEOUT_S):
             raise SandboxError(f"sandbox {self._id!r}: transfer of {path!r} took longer than {_TRANSFER_TIMEOUT_S} s")
         return running.status.result()
-
-
-def _must_be_path(path: str) -> None:
-    _must_be_clean(path)
-    if not posixpath.isabs(path):
-        raise ValueError(f"{path!r} is not an absolute path")
-
-
-def _must_be_clean(*words: str) -> None:
-    for word in words:
-        if "\0" in word:
-            raise ValueError(f"{word!r} holds a null character")
 
 
 def _raise_for(status: int, what: str, path: str) -> None:

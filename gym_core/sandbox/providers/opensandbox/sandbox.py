@@ -5,13 +5,13 @@ import contextlib
 import hashlib
 import logging
 import os
-import posixpath
 import secrets
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from gym_core.errors import SandboxError, SandboxLost
+from gym_core.sandbox.arguments import must_be_clean, must_be_path
 from gym_core.sandbox.box.layout import ENV
 from gym_core.sandbox.contract import ExecResult, Launch, OnOutput, SandboxSpec
 from gym_core.sandbox.providers.opensandbox.courier import NOT_REGULAR, NOT_WHOLE, TOO_LONG
@@ -101,7 +101,7 @@ class OpenSandbox:
 
     async def exec(self, launch: Launch, on_output: OnOutput | None = None) -> ExecResult:
         """Its bytes come as they were. Cancelling interrupts it, and its courier kills all that it started."""
-        _must_be_clean(*launch.argv, *launch.env, *launch.env.values(), launch.cwd or "")
+        must_be_clean(*launch.argv, *launch.env, *launch.env.values(), launch.cwd or "")
         output = {"stdout": bytearray(), "stderr": bytearray()}
 
         def take(kind: str, content: bytes) -> None:
@@ -137,7 +137,7 @@ class OpenSandbox:
 
     async def write(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """Uploaded beside, then checked and moved into its place by a process inside."""
-        _must_be_path(path)
+        must_be_path(path)
         if len(content) > self._spec.resources.workspace_mib << 20:
             raise OSError(28, os.strerror(28), path)
         digest = hashlib.sha256(content).hexdigest()
@@ -157,7 +157,7 @@ class OpenSandbox:
         raise SandboxError(f"write to {path!r}: {_UPLOADS} uploads of {len(content)} bytes did not arrive whole")
 
     async def read(self, path: str, max_bytes: int = 64 << 20) -> bytes:
-        _must_be_path(path)
+        must_be_path(path)
         content = bytearray()
 
         def take(kind: str, part: bytes) -> None:
@@ -274,18 +274,6 @@ class OpenSandbox:
                     await asyncio.sleep(_KILL_PAUSE_S * (attempt + 1))
         finally:
             self._on_closed()
-
-
-def _must_be_path(path: str) -> None:
-    _must_be_clean(path)
-    if not posixpath.isabs(path):
-        raise ValueError(f"{path!r} is not an absolute path")
-
-
-def _must_be_clean(*words: str) -> None:
-    for word in words:
-        if "\0" in word:
-            raise ValueError(f"{word!r} holds a null character")
 
 
 def _raise_for(status: int | None, what: str, path: str) -> None:
