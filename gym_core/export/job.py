@@ -11,9 +11,9 @@ from gym_core.export.formats.nemo_rl import NoSequence
 from gym_core.export.images import ImageMode, copy_images, with_data_urls
 from gym_core.export.report import ExportedRun, ExportReport, Tally
 from gym_core.export.samples import Branches, NoSamples, read_session
-from gym_core.export.saved import SavedRun
 from gym_core.export.writers import ExportFormat, ExportWriter, PlayedRollout, open_writer
 from gym_core.rollout.output import write_json
+from gym_core.rollout.saved import SavedRun
 from gym_core.types.rollout import RolloutRecord
 
 _WHAT_TO_DO = {

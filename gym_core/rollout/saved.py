@@ -1,4 +1,4 @@
-"""A run's files as an export reads them: records one at a time, and what is known of the run."""
+"""A saved run as those read it who come after: records one at a time, and what is known of the run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ class SavedRun:
     def __init__(self, path: Path) -> None:
         """Raises ConfigError for a path that is no run's output file."""
         if not path.is_file():
-            raise ConfigError(f"export: {path}: no such file; give a run's output file (the path of its --output)")
+            raise ConfigError(f"{path}: no such file; give a run's output file (the path of its --output)")
         self.files = OutputFiles(path)
         self.assets = AssetStore(self.files.assets)
         self.manifest = self._read_manifest()
@@ -32,7 +32,7 @@ class SavedRun:
             try:
                 yield record_from_flat(row)
             except ValueError as error:
-                raise ConfigError(f"export: {self.files.rollouts}:{number}: no rollout of a run: {error}") from error
+                raise ConfigError(f"{self.files.rollouts}:{number}: no rollout of a run: {error}") from error
 
     @property
     def lacks(self) -> str | None:
@@ -48,4 +48,4 @@ class SavedRun:
         except FileNotFoundError:
             return None
         except ValidationError as error:
-            raise ConfigError(f"export: {self.files.manifest}: not a run's manifest: {error}") from error
+            raise ConfigError(f"{self.files.manifest}: not a run's manifest: {error}") from error
