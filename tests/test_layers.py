@@ -14,7 +14,7 @@ LAYERS = (
     ("types", "errors"),
     ("config", "http"),
     ("sandbox", "judging", "capture"),
-    ("datasets", "metrics", "client"),
+    ("datasets", "statistics", "metrics", "client"),
     ("servers",),
     ("episode",),
     ("rollout", "export", "viewer"),

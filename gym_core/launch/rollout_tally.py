@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from gym_core.metrics import sequence_report
 from gym_core.rollout.journal import JournalEntry
+from gym_core.statistics.report import sequence_report
 from gym_core.types.sample import SequenceSummary
 from gym_core.types.trainer import EndLine, RolloutLine
 

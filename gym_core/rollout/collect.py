@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gym_core.errors import FAILURE_POLICY, FailureKind
-from gym_core.metrics import Outcome, outcome_of
+from gym_core.statistics.outcome import Outcome, outcome_of
 from gym_core.types.rollout import Completed, EpisodeResult, Failed, RolloutRecord, RunRequest
 from gym_core.types.verification import Failure, Verification
 

@@ -4,7 +4,9 @@ from collections import defaultdict
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gym_core.metrics import Outcome, aggregate, estimate
+from gym_core.statistics.clustered_mean import estimate
+from gym_core.statistics.outcome import Outcome
+from gym_core.statistics.report import aggregate
 from gym_core.types.wire import JsonObject, Wire
 
 

@@ -13,7 +13,27 @@ class Estimate(Wire):
     ci_high_95: float | None = None
     """None with fewer than two measured tasks."""
     tasks: int
+    """With at least one measured rollout."""
     rollouts: int
+    """Measured."""
+    masked: int = 0
+    """Rollouts that were finished and left out of the mean."""
+    missing: int = 0
+    """Rollouts that were planned and are not finished."""
+    unmeasured_tasks: int = 0
+    """Tasks without any measured rollout, all masked or missing: in no mean, never a 0."""
+
+
+class PassScore(Wire):
+    """One repeat of a run as a pass over its tasks."""
+
+    repeat: int
+    mean: float | None
+    """Over the measured rollouts; None when there is none."""
+    measured: int
+    masked: int
+    missing: int
+    """Tasks without a row of this repeat; a pass with none missing is finished."""
 
 
 class Coverage(Wire):
@@ -60,10 +80,14 @@ class MetricsReport(Wire):
     reward: Estimate
     coverage: Coverage
     key_metrics: dict[str, float]
-    """`mean/reward` and every other `mean/*`, pass@k, avg@k: name to value, fractions in [0, 1] unless named."""
+    """`mean/reward` and every other `mean/*`, pass@k, avg@k, majority@k, by name; fractions in [0, 1] unless named."""
     by_category: dict[str, Estimate]
     by_subtype: dict[str, Estimate]
     """Keyed "category/subtype"."""
+    pass_at: dict[int, Estimate] = {}
+    """k to pass@k, of the tasks with at least k measured rollouts; empty without repeats."""
+    passes: list[PassScore] = []
+    """In order of the repeat."""
     failures: dict[str, int]
     """Failure kind to rollouts, scored and masked alike."""
     masked_failures: dict[str, int]

@@ -6,8 +6,12 @@ import random
 
 import pytest
 
-from gym_core.metrics import aggregate, estimate, outcome_of, pass_at_k, t_quantile_975
 from gym_core.rollout.plan import plan_rollouts
+from gym_core.statistics.clustered_mean import estimate
+from gym_core.statistics.outcome import outcome_of
+from gym_core.statistics.pass_at_k import pass_at_k
+from gym_core.statistics.report import aggregate
+from gym_core.statistics.student_t import t_quantile_975
 from gym_core.types.verification import Verification
 from tests.fakes.rollouts import make_record, make_task
 
