@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from gym_core.errors import FailureKind, JudgeError
+from gym_core.types.cost import TokenCount
 from gym_core.types.wire import JsonObject
 
 
@@ -44,6 +45,8 @@ class Verdict:
     """Of the messages that were sent, so that a verdict can be asked for again and compared."""
     attempts: int = 0
     """Calls made, failed ones included."""
+    usage: TokenCount | None = None
+    """Tokens of the calls that were answered, those without a verdict included; None for a judge that is no model."""
 
 
 class JudgeFailed(JudgeError):

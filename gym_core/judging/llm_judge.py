@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gym_core.errors import EpisodeError, FailureKind
@@ -16,6 +16,7 @@ from gym_core.judging.grader_prompt import (
     parse_reply,
     prompt_sha256,
 )
+from gym_core.types.cost import TokenCount
 
 RETRY_PAUSES_S = (1.0, 4.0)
 """Waits between tries of a failed call: three tries in all."""
@@ -26,6 +27,8 @@ class ChatAnswer:
     text: str
     model: str = ""
     """As the endpoint names itself."""
+    usage: TokenCount = TokenCount(calls=1, uncounted_calls=1)
+    """Of this one call."""
 
 
 class ChatEndpoint(Protocol):
@@ -78,6 +81,7 @@ class LlmJudge:
                     raise trail.failure(str(error), FailureKind.JUDGE_FAILED) from error
                 await self._sleep(pause_s)
             else:
+                trail.usage += answer.usage
                 trail.last_answer = replace(answer, text=answer.text[:MAX_REPLY_CHARS])
                 return answer
         raise AssertionError("unreachable")
@@ -90,6 +94,7 @@ class _Trail:
     prompt_sha256: str
     attempts: int = 0
     last_answer: ChatAnswer | None = None
+    usage: TokenCount = field(default_factory=TokenCount)
 
     def verdict(self, reply: GraderReply) -> Verdict:
         return Verdict(
@@ -100,6 +105,7 @@ class _Trail:
             model=self.last_answer.model if self.last_answer else None,
             prompt_sha256=self.prompt_sha256,
             attempts=self.attempts,
+            usage=self.usage,
         )
 
     def failure(self, reason: str, kind: FailureKind) -> JudgeFailed:
@@ -111,5 +117,6 @@ class _Trail:
                 "judge_model": self.last_answer.model if self.last_answer else None,
                 "judge_prompt_sha256": self.prompt_sha256,
                 "judge_attempts": self.attempts,
+                "judge_usage": self.usage.model_dump(),
             },
         )

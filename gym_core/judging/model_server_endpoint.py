@@ -9,6 +9,7 @@ from gym_core.http.client import ServiceClient
 from gym_core.judging.contract import JudgeFailed
 from gym_core.judging.grader_prompt import ChatMessage
 from gym_core.judging.llm_judge import ChatAnswer
+from gym_core.types.cost import TokenCount
 
 ROUTE = "/v1/chat/completions"
 FINAL_STATUSES = range(400, 429)
@@ -29,9 +30,32 @@ class _Choice(_Theirs):
     message: _Message
 
 
+class _PromptDetails(_Theirs):
+    cached_tokens: int | None = None
+
+
+class _Usage(_Theirs):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_tokens_details: _PromptDetails | None = None
+
+
 class _Completion(_Theirs):
     choices: list[_Choice]
     model: str = ""
+    usage: _Usage | None = None
+
+    def tokens(self) -> TokenCount:
+        """A prompt of no tokens is one that nobody counted."""
+        if self.usage is None or not self.usage.prompt_tokens:
+            return TokenCount(calls=1, uncounted_calls=1)
+        details = self.usage.prompt_tokens_details
+        return TokenCount(
+            input=self.usage.prompt_tokens,
+            cached_input=(details and details.cached_tokens) or 0,
+            output=self.usage.completion_tokens,
+            calls=1,
+        )
 
 
 class ModelServerEndpoint:
@@ -54,7 +78,7 @@ class ModelServerEndpoint:
             text = completion.choices[0].message.content
         except (ValidationError, IndexError) as error:
             raise JudgeError(f"judge {self._client.url}{ROUTE}: not a chat completion: {reply.body[:200]!r}") from error
-        return ChatAnswer(text=text or "", model=completion.model)
+        return ChatAnswer(text=text or "", model=completion.model, usage=completion.tokens())
 
     def _refusal(self, status: int, body: bytes) -> EpisodeError:
         reason = f"judge {self._client.url}{ROUTE}: HTTP {status}: {body[:500].decode('utf-8', 'replace')}"

@@ -9,6 +9,7 @@ from gym_core.config.schema import EnvironmentConfig
 from gym_core.episode import RESPOND_MARGIN_S, SEED_TIMEOUT_S
 from gym_core.launch.identity import needed_servers
 from gym_core.launch.listeners import policy_servers
+from gym_core.launch.models import environment_prices, judge_server, policy_server
 from gym_core.sandbox.providers.local import LocalProvider
 from gym_core.servers.agent import AgentServerConfig
 from gym_core.servers.base import ServerConfig
@@ -27,6 +28,7 @@ def contradictions(checked: CheckedConfig) -> Iterator[Contradiction]:
     yield from _networks_of_opensandbox(checked)
     for environment in checked.run.environments.values():
         yield from _shorter_than_a_turn(checked, environment)
+        yield from _prices_in_two_currencies(checked, environment)
 
 
 def _images_of_local_sandboxes(checked: CheckedConfig) -> Iterator[Contradiction]:
@@ -109,3 +111,15 @@ def _shorter_than_a_turn(checked: CheckedConfig, environment: EnvironmentConfig)
                 f"{limit_s:g} is not > {agent.timeout_s + _MARGIN_S:g}, which is {agent_path}.timeout_s "
                 f"({agent.timeout_s:g}) and a margin of {_MARGIN_S:g}: it would end before a long turn does",
             )
+
+
+def _prices_in_two_currencies(checked: CheckedConfig, environment: EnvironmentConfig) -> Iterator[Contradiction]:
+    """The cost of a run is one sum."""
+    prices = environment_prices(checked, environment)
+    policy, judge = policy_server(checked, environment), judge_server(checked, environment)
+    if prices.policy and prices.judge and policy and judge and prices.policy.currency != prices.judge.currency:
+        yield Contradiction(
+            f"{checked.run.servers[judge].path}.prices.currency",
+            f"is {prices.judge.currency!r}, but that of {policy!r} is {prices.policy.currency!r}: "
+            "give both in one currency",
+        )

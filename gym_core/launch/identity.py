@@ -15,8 +15,8 @@ from gym_core.sandbox.toolkit import toolkit_dir
 from gym_core.servers.resources import ResourcesServerConfig
 from gym_core.types.wire import JsonObject
 
-_ADDRESS_FIELDS = frozenset({"host", "port", "url", "base_url", "openai_base_url", "max_concurrent_requests"})
-"""Where a server is says nothing about what it computes: a run may be resumed against another address."""
+_OUTER_FIELDS = frozenset({"host", "port", "url", "base_url", "openai_base_url", "max_concurrent_requests", "prices"})
+"""Where a server is, and what it costs, says nothing about what it computes: a run may be resumed with others."""
 
 _UPKEEP_FIELDS = frozenset({"max_sandboxes", "sweep_every_s"})
 """Of a block's `sandbox_config`: how many there are at once, and how they are cleaned up, says nothing either."""
@@ -28,7 +28,7 @@ def environment_identity(checked: CheckedConfig, environment: EnvironmentConfig)
     blocks = {}
     for name in names:
         fields = checked.blocks[name].model_dump(mode="json")
-        kept = {key: value for key, value in fields.items() if key not in _ADDRESS_FIELDS and not _is_masked(value)}
+        kept = {key: value for key, value in fields.items() if key not in _OUTER_FIELDS and not _is_masked(value)}
         if isinstance(checked.blocks[name], ResourcesServerConfig):
             lending = fields["sandbox_config"]
             kept["sandbox_config"] = {key: value for key, value in lending.items() if key not in _UPKEEP_FIELDS}

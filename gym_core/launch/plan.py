@@ -15,10 +15,12 @@ from gym_core.errors import ConfigError
 from gym_core.http.auth import new_token
 from gym_core.launch.identity import environment_identity, needed_servers, references, with_toolkit
 from gym_core.launch.listeners import Listener, bind, listen
+from gym_core.launch.models import environment_prices
 from gym_core.sandbox.toolkit import toolkit_dir
 from gym_core.servers.agent import AgentServerConfig
 from gym_core.servers.context import Peer, ServerSlice
 from gym_core.servers.resources import ResourcesServerConfig
+from gym_core.types.cost import RunPrices
 from gym_core.types.session import Sampling
 from gym_core.types.wire import JsonObject, Secret, Wire
 
@@ -55,6 +57,7 @@ class EnvironmentEntry(Wire):
     datasets: list[DatasetEntry]
     identity: JsonObject
     """All that a score depends on, without addresses and secrets."""
+    prices: RunPrices = RunPrices()
 
     def bounded_parallel(self, asked: int) -> int:
         """Rollouts in flight: as many as were asked for, or fewer where the environment has a limit."""
@@ -187,4 +190,5 @@ def _environment(checked: CheckedConfig, environment: EnvironmentConfig) -> Envi
         max_concurrent_episodes=environment.max_concurrent_episodes,
         datasets=datasets,
         identity=environment_identity(checked, environment),
+        prices=environment_prices(checked, environment),
     )

@@ -156,7 +156,11 @@ class CaptureSummary(Wire):
     tool_calls: int = 0
     """In the model's answers. From the first one on, what a sandbox says of itself may be the model's work."""
     input_tokens: int = 0
+    cached_input_tokens: int = 0
+    """Of them, those that the endpoint says it had cached."""
     output_tokens: int = 0
+    uncounted_calls: int = 0
+    """Answered calls whose tokens the endpoint did not count."""
     model_seconds: float = 0.0
     """Of the calls that were answered, without their time in our own queue."""
     queued_s: float = 0.0

@@ -21,6 +21,7 @@ _NOT_JUDGED: JsonObject = {
     "judge_model": None,
     "judge_prompt_sha256": None,
     "judge_attempts": 0,
+    "judge_usage": None,
 }
 
 
@@ -104,4 +105,5 @@ def _verdict_columns(verdict: Verdict) -> JsonObject:
         "judge_model": verdict.model,
         "judge_prompt_sha256": verdict.prompt_sha256,
         "judge_attempts": verdict.attempts,
+        "judge_usage": verdict.usage.model_dump() if verdict.usage else None,
     }

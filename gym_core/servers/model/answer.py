@@ -84,9 +84,19 @@ class _Choice(msgspec.Struct, gc=False):
     logprobs: _Logprobs | None = None
 
 
+class _PromptDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+
+
 class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    prompt_tokens_details: _PromptDetails | None = None
+
+    @property
+    def cached_tokens(self) -> int:
+        """0 where the endpoint does not say."""
+        return (self.prompt_tokens_details and self.prompt_tokens_details.cached_tokens) or 0
 
 
 class _Chunk(msgspec.Struct, gc=False):
@@ -116,6 +126,8 @@ class Answer:
     """What came of them; `gaps` says whether it is all."""
     notes: tuple[str, ...]
     gaps: tuple[CaptureGap, ...] = ()
+    cached_input_tokens: int = 0
+    """Of the input tokens, those that the endpoint says it had cached."""
 
     def with_own_ids(self, taken: Iterable[str]) -> "Answer":
         """Each tool call under an id that no other call of the session has; the endpoint's own where it is free."""
@@ -239,6 +251,7 @@ class _Gathered:
             calls=calls,
             finish_reason=self.finish_reason,
             input_tokens=usage.prompt_tokens,
+            cached_input_tokens=usage.cached_tokens,
             output_tokens=usage.completion_tokens,
             has_usage=self.usage is not None,
             tokens=self._tokens(),

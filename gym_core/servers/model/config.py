@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gym_core.config.secrets import Secrets, redact_text
 from gym_core.servers.base import ServerConfig
+from gym_core.types.cost import TokenPrices
 from gym_core.types.wire import JsonObject, Secret, Wire
 
 MODEL_ALIAS = "policy"
@@ -101,6 +102,8 @@ class ModelServerConfig(ServerConfig):
     """Sampling fields that hold whatever a client asks."""
     extra_body: JsonObject = {}
     """Further fields of every request to the endpoint."""
+    prices: TokenPrices | None = None
+    """What the endpoint charges; None leaves costs unknown."""
 
     @property
     def retries(self) -> RetryConfig:

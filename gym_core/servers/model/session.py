@@ -61,6 +61,8 @@ class ModelSession:
         self.last_failure_message: str | None = None
         self.last_finish_reason: str | None = None
         self.input_tokens = 0
+        self.cached_input_tokens = 0
+        self.uncounted_calls = 0
         self.output_tokens = 0
         self.model_seconds = 0.0
         self.waits = Waits()
@@ -184,6 +186,8 @@ class ModelSession:
         self.answered_with_logprobs += not answer.gaps
         self.tool_calls += len(answer.calls)
         self.input_tokens += answer.input_tokens
+        self.cached_input_tokens += answer.cached_input_tokens
+        self.uncounted_calls += not answer.has_usage
         self.output_tokens += answer.output_tokens
         self.model_seconds += seconds
         self.last_finish_reason = answer.finish_reason
@@ -232,7 +236,9 @@ class ModelSession:
             last_finish_reason=self.last_finish_reason,
             tool_calls=self.tool_calls,
             input_tokens=self.input_tokens,
+            cached_input_tokens=self.cached_input_tokens,
             output_tokens=self.output_tokens,
+            uncounted_calls=self.uncounted_calls,
             model_seconds=self.model_seconds,
             queued_s=self.waits.seconds(self._clock.monotonic()),
             images=list(self.images),

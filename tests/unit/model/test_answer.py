@@ -224,3 +224,14 @@ def test_of_a_broken_answer_what_came_is_still_read() -> None:
         assert {CaptureGap.NO_END, CaptureGap.NO_DONE, CaptureGap.NO_FINISH_REASON} <= set(partial.gaps)
     assert read_partial(b"<html></html>", has_end=True) is None
     assert read_partial(b"x" * (MAX_PARTIAL_BYTES + 1), has_end=True) is None
+
+
+@pytest.mark.parametrize(
+    ("details", "cached"), [({}, 0), ({"prompt_tokens_details": None}, 0), ({"prompt_tokens_details": {}}, 0),
+                            ({"prompt_tokens_details": {"cached_tokens": None}}, 0),
+                            ({"prompt_tokens_details": {"cached_tokens": 2, "audio_tokens": 1}}, 2)],
+)  # fmt: skip
+def test_cached_tokens_are_what_the_endpoint_says_of_them(details: JsonObject, cached: int) -> None:
+    counted = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1, **details}}
+    answer = read_stream(stream(delta(content="a"), delta(finish="stop"), counted))
+    assert (answer.input_tokens, answer.cached_input_tokens) == (3, cached)

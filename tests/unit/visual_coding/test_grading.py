@@ -47,6 +47,7 @@ async def test_the_verdict_is_the_reward_and_the_matcher_only_a_column(label: Ve
         "judge_model": "m",
         "judge_prompt_sha256": None,
         "judge_attempts": 1,
+        "judge_usage": None,
     }
 
 
