@@ -63,9 +63,14 @@ class FakeOpenSandbox:
     """So many creations answer 500 and make none: the server's random host ports."""
     refused_kills: int = 0
     """So many kills answer 500."""
+    silent_at: str | None = None
+    """A pattern of "METHOD path": such requests, to sandboxes' daemons too, are accepted and never answered."""
+    unanswered: list[str] = field(default_factory=list)
     makes_at_once: int = 0
     most_at_once: int = 0
     data_prefix: bool = True
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """What has no answer holds its connection until then."""
 
     def app(self) -> Starlette:
         async def routed(request: Request) -> Response:
@@ -75,6 +80,7 @@ class FakeOpenSandbox:
         return Starlette(routes=[Route("/{path:path}", routed, methods=methods)])
 
     async def close(self) -> None:
+        self.closing.set()
         await asyncio.gather(*(self.vanish(remote_id) for remote_id in list(self.records)))
 
     async def vanish(self, remote_id: str) -> None:
@@ -85,6 +91,11 @@ class FakeOpenSandbox:
 
     async def _answer(self, request: Request) -> Response:
         parts = request.path_params["path"].split("/")
+        asked = f"{request.method} {request.path_params['path']}"
+        if self.silent_at and re.fullmatch(self.silent_at, asked):
+            self.unanswered.append(asked)
+            await self.closing.wait()
+            return Response(status_code=503)
         if parts[0] == "inside":
             return await self._in_sandbox(request, parts)
         if request.headers.get("open-sandbox-api-key") != API_KEY:
