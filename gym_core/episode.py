@@ -9,7 +9,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,9 +112,16 @@ class Episode:
 
     async def run(self) -> EpisodeResult:
         """Never raises but for cancellation: a failure is a value. Costs eight HTTP calls, about 5 ms of CPU in all."""
+        return await self._ended(self._play())
+
+    async def regrade(self, response: ResponsesReply) -> EpisodeResult:
+        """Grade what an earlier episode handed in: no agent and no policy is asked. As `run` otherwise."""
+        return await self._ended(self._grade_alone(response))
+
+    async def _ended(self, verifying: Awaitable[Verification]) -> EpisodeResult:
         started = time.monotonic()
         try:
-            verification = await self._play()
+            verification = await verifying
         except EpisodeError as error:
             return Failed(evidence=self._evidence(started), failure=self._failure(error.kind, str(error)))
         except Exception as bug:
@@ -143,6 +150,14 @@ class Episode:
             async with self._timed("verify"):
                 return await self._verify(response)
 
+    async def _grade_alone(self, response: ResponsesReply) -> Verification:
+        async with AsyncExitStack() as closing:
+            async with self._timed("seed"):
+                closing.push_async_callback(self._close_once, "resources")
+                await self._seed()
+            async with self._timed("verify"):
+                return await self._verify(response)
+
     # -- steps --------------------------------------------------------------
 
     async def _seed(self) -> SandboxLease | None:
@@ -162,6 +177,7 @@ class Episode:
     async def _open_capture(self) -> ModelAccess:
         request = CaptureSessionRequest(
             session_id=self._session_id,
+            episode_id=self.id,
             captures_dir=str(self.storage.captures_dir),
             assets_dir=str(self.storage.assets.folder),
             sampling=sampling_of(self.request.task.responses_create_params),

@@ -42,6 +42,8 @@ class FailureKind(StrEnum):
     AGENT_START_FAILED = "agent_start_failed"
     AGENT_CRASHED = "agent_crashed"
     PERSISTENCE_FAILED = "persistence_failed"
+    REPLAY_DIVERGED = "replay_diverged"
+    """In a replay of recorded calls: the harness asked what was never recorded."""
     VERIFIER_ERROR = "verifier_error"
     INVALID_TASK = "invalid_task"
     INTERNAL = "internal"
@@ -98,6 +100,7 @@ FAILURE_POLICY: dict[FailureKind, FailurePolicy] = {
     FailureKind.AGENT_START_FAILED: _OURS,
     FailureKind.AGENT_CRASHED: _OURS,
     FailureKind.PERSISTENCE_FAILED: FailurePolicy(Outcome.MASK, retries_episode=True, http_status=507),
+    FailureKind.REPLAY_DIVERGED: FailurePolicy(Outcome.MASK, retries_episode=False, http_status=422),
     FailureKind.VERIFIER_ERROR: _BUG,
     FailureKind.INVALID_TASK: FailurePolicy(Outcome.MASK, retries_episode=False, http_status=422),
     FailureKind.INTERNAL: _BUG,

@@ -42,8 +42,11 @@ REASK = (
 )
 
 
-def grader_messages(grading: GradingInput) -> list[ChatMessage]:
-    """System and user message. The markers carry a hash of the content, which no content can contain."""
+def grader_messages(grading: GradingInput, instructions: str = SYSTEM) -> list[ChatMessage]:
+    """System and user message. The markers carry a hash of the content, which no content can contain.
+
+    `instructions` ask for the reply that `parse_reply` reads.
+    """
     blocks = {
         "QUESTION": grading.question[:MAX_QUESTION_CHARS],
         "REFERENCE ANSWER": grading.gold[:MAX_GOLD_CHARS],
@@ -53,7 +56,7 @@ def grader_messages(grading: GradingInput) -> list[ChatMessage]:
     blocks = {name: _encodable(text) for name, text in blocks.items()}
     mark = hashlib.sha256(json.dumps(blocks).encode()).hexdigest()[:16]
     user = "\n\n".join(f"<<<{name} {mark}>>>\n{text}\n<<<END {name} {mark}>>>" for name, text in blocks.items())
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}]
+    return [{"role": "system", "content": instructions}, {"role": "user", "content": user}]
 
 
 def _encodable(text: str) -> str:

@@ -10,6 +10,7 @@ from gym_core.judging.contract import GradingInput, JudgeFailed, Verdict
 from gym_core.judging.grader_prompt import (
     MAX_REPLY_CHARS,
     REASK,
+    SYSTEM,
     ChatMessage,
     GraderReply,
     grader_messages,
@@ -44,17 +45,19 @@ class LlmJudge:
         self,
         endpoint: ChatEndpoint,
         *,
+        instructions: str = SYSTEM,
         max_tokens: int = 1024,
         max_in_flight: int = 32,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._endpoint = endpoint
+        self._instructions = instructions
         self._max_tokens = max_tokens
         self._slots = asyncio.Semaphore(max_in_flight)
         self._sleep = sleep
 
     async def grade(self, grading: GradingInput) -> Verdict:
-        messages = grader_messages(grading)
+        messages = grader_messages(grading, self._instructions)
         trail = _Trail(prompt_sha256=prompt_sha256(messages))
         answer = await self._ask(messages, trail)
         try:

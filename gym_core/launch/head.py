@@ -29,7 +29,8 @@ from gym_core.launch.children import ChildExit, Children
 from gym_core.launch.plan import EnvironmentEntry, HeadSlice, ServerEntry
 from gym_core.launch.policy import Policies
 from gym_core.launch.run_tasks import choose_environment
-from gym_core.launch.runs import ENDED, Run, RunSetting
+from gym_core.launch.run_work import RunSetting
+from gym_core.launch.runs import ENDED, Run
 from gym_core.launch.supervisor import START_ERROR_FILE, StartError, Supervised, Supervisor
 from gym_core.launch.trainer_routes import TrainerRoutes
 from gym_core.rollout.output import check_output_path

@@ -13,13 +13,15 @@ from gym_core.types.sample import SequenceSummary
 
 log = logging.getLogger(__name__)
 
+PendingTasks = set["asyncio.Task[None]"]
+"""Clean-up that goes on when an episode was cancelled; its owner waits for it."""
+
 
 @dataclass(frozen=True)
 class EpisodePlayer:
     servers: EpisodeServers
     storage: EpisodeStorage
-    pending: set["asyncio.Task[None]"]
-    """Clean-up that goes on when an episode was cancelled; its owner waits for it."""
+    pending: PendingTasks
 
     async def __call__(self, request: RunRequest, attempt: int) -> EpisodeResult:
         return await Episode(request, attempt, self.servers, self.storage, self.pending).run()

@@ -26,7 +26,7 @@ from gym_core.launch.policy_check import check_policy
 from gym_core.launch.rollout_lines import LineMaker
 from gym_core.launch.rollout_stream import RolloutsPlan, RolloutStream, StreamParts
 from gym_core.launch.run_tasks import choose_dataset, has_images, load_tasks, override_sampling, row_task
-from gym_core.launch.runs import RunSetting
+from gym_core.launch.run_work import RunSetting
 from gym_core.rollout.output import write_json
 from gym_core.rollout.plan import plan_rollouts
 from gym_core.types.model_call import EndpointReport

@@ -8,23 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gym_core.capture.images import AssetStore
-from gym_core.episode import EpisodeServers, EpisodeStorage
 from gym_core.errors import ConfigError, EpisodeError
-from gym_core.launch.identity import identity_hash
-from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
-from gym_core.launch.player import EpisodePlayer, SequencingPlayer
+from gym_core.launch.player import PendingTasks
 from gym_core.launch.policy_check import check_policy
-from gym_core.launch.run_tasks import choose_dataset, file_sha256, has_images, load_tasks
-from gym_core.metrics import aggregate, estimate, outcome_of
+from gym_core.launch.run_tasks import has_images
+from gym_core.launch.run_work import DatasetWork, RunSetting, RunWork
+from gym_core.launch.saved_work import RejudgeWork, ReplayWork
 from gym_core.rollout.collect import Breakdown, Collector, CollectorState
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, write_json
-from gym_core.rollout.plan import plan_rollouts
 from gym_core.rollout.sink import FileBusy
+from gym_core.statistics.clustered_mean import estimate
+from gym_core.statistics.outcome import PlannedRollout, outcome_of, planned_of
+from gym_core.statistics.report import aggregate
 from gym_core.types.metrics import MetricsReport
-from gym_core.types.run import RunOptions, RunProgress, RunResult, RunState
-from gym_core.types.session import Sampling
-from gym_core.types.wire import JsonObject
+from gym_core.types.run import Rejudge, Replay, RunOptions, RunProgress, RunResult, RunState
 
 log = logging.getLogger(__name__)
 
@@ -33,18 +30,6 @@ LOCK_WAIT_S = 20.0
 """A little longer than a gym takes to end, in whatever way."""
 LOCK_POLL_S = 0.2
 ENDED = frozenset({RunState.DONE, RunState.CANCELLED, RunState.FAILED})
-
-
-@dataclass(frozen=True)
-class RunSetting:
-    """What the head server hands to a run."""
-
-    environment: EnvironmentEntry
-    servers: EpisodeServers
-    sampling: Sampling
-    versions: dict[str, str]
-    argv: list[str]
-    logs_dir: Path
 
 
 @dataclass
@@ -63,8 +48,9 @@ class Run:
         self._collector: Collector | None = None
         self._task: asyncio.Task[None] | None = None
         self._metrics: MetricsReport | None = None
-        self._pending: set[asyncio.Task[None]] = set()
+        self._pending: PendingTasks = set()
         self._resumed = 0
+        self._planned: list[PlannedRollout] = []
         self._refused = False
         self._started = time.monotonic()
 
@@ -159,35 +145,27 @@ class Run:
                 await asyncio.wait(self._pending, timeout=30)
 
     async def _collect(self) -> None:
-        environment = self.setting.environment
-        dataset = choose_dataset(environment, self.options.split)
-        assets = AssetStore(self.files.assets)
-        tasks = await asyncio.to_thread(
-            load_tasks, dataset, assets, limit=self.options.limit, sampling=self.setting.sampling
-        )
-        output = await self._opened_output(dataset)
+        work = work_of(self.options, self.setting, self.files, self._pending)
+        output = await self._opened_output(work, await asyncio.to_thread(work.load))
         try:
-            requests = plan_rollouts(
-                tasks,
-                repeats=self.options.num_repeats or dataset.num_repeats,
-                environment=environment.name,
-                done=output.done,
-                attempts=output.attempts(),
-            )
-            if requests:
+            todo = await work.begin(output)
+            if todo.requests and work.plays_policy:
                 self.message = "looking at the policy's endpoint"
-                wants_images = any(has_images(request.task) for request in requests)
+                wants_images = any(has_images(request.task) for request in todo.requests)
                 output.note_endpoint(await check_policy(self.setting.servers.policy, needs_images=wants_images))
                 self.message = ""
-            await asyncio.to_thread(output.write_inputs, requests)
-            seen = CollectorState(outcomes=[outcome_of(record) for record in output.records])
-            self._collector = Collector(output, self._player(output), self._bounded_options(), seen)
-            self._resumed = len(output.records)
+            await asyncio.to_thread(output.write_inputs, todo.requests)
+            self._planned = [planned_of(request) for request in todo.requests]
+            settled = [*map(outcome_of, output.records), *todo.settled]
+            self._collector = Collector(
+                output, work.player(output), self._bounded_options(), CollectorState(outcomes=settled)
+            )
+            self._resumed = len(settled)
             if self.state is RunState.STARTING:
                 self.state = RunState.RUNNING
-            log.info("run started", extra={"run": self.id, "rollouts": len(requests), "resumed": self._resumed})
+            log.info("run started", extra={"run": self.id, "rollouts": len(todo.requests), "resumed": self._resumed})
             output.release_records()
-            await self._collector.run(requests)
+            await self._collector.run(todo.requests)
         except BaseException:
             with suppress(OSError):  # what ended the run is the news, not that its metrics found no room
                 self._write_metrics()
@@ -202,12 +180,22 @@ class Run:
         else:
             self._end(RunState.DONE, "")
 
-    async def _opened_output(self, dataset: DatasetEntry) -> RunOutput:
+    async def _opened_output(self, work: RunWork, manifest: RunManifest) -> RunOutput:
         """A run that was killed a moment ago may still be ending; its lock goes with it."""
+
+        def opened() -> RunOutput:
+            return RunOutput(
+                self.files,
+                manifest,
+                resume=self.options.resume,
+                retry_masked=self.options.retry_masked,
+                is_worth_retrying=work.is_worth_retrying,
+            )
+
         deadline = time.monotonic() + LOCK_WAIT_S
         while True:
             try:
-                output = await asyncio.to_thread(self._open_output, dataset)
+                output = await asyncio.to_thread(opened)
             except FileBusy as busy:
                 if time.monotonic() > deadline:
                     raise
@@ -217,33 +205,29 @@ class Run:
                 self.message = ""
                 return output
 
-    def _open_output(self, dataset: DatasetEntry) -> RunOutput:
-        identity: JsonObject = self.setting.environment.identity
-        manifest = RunManifest(
-            run_hash=identity_hash(identity),
-            identity=identity,
-            versions=self.setting.versions,
-            datasets={dataset.name: {"path": dataset.path, "sha256": file_sha256(Path(dataset.path))}},
-            options=self.options.model_dump(mode="json"),
-            argv=self.setting.argv,
-        )
-        return RunOutput(self.files, manifest, resume=self.options.resume, retry_masked=self.options.retry_masked)
-
     def _bounded_options(self) -> RunOptions:
         parallel = self.setting.environment.bounded_parallel(self.options.num_samples_in_parallel)
         return self.options.model_copy(update={"num_samples_in_parallel": parallel})
-
-    def _player(self, output: RunOutput) -> SequencingPlayer:
-        storage = EpisodeStorage(output.assets, self.files.captures)
-        return SequencingPlayer(EpisodePlayer(self.setting.servers, storage, self._pending))
 
     def _write_metrics(self) -> None:
         if self._collector is None:
             return
         seen = self._collector.state
-        self._metrics = aggregate(seen.outcomes, environment=self.setting.environment.name, expected=seen.total)
+        self._metrics = aggregate(
+            seen.outcomes, environment=self.setting.environment.name, expected=seen.total, planned=self._planned
+        )
         write_json(self.files.metrics, self._metrics.model_dump(mode="json"))
 
     def _end(self, state: RunState, message: str) -> None:
         self.state, self.message = state, message
         log.info("run ended", extra={"run": self.id, "state": state, "reason": message[:200]})
+
+
+def work_of(options: RunOptions, setting: RunSetting, files: OutputFiles, pending: PendingTasks) -> RunWork:
+    match options.saved_run:
+        case Rejudge() as use:
+            return RejudgeWork(use, options, setting, files, pending)
+        case Replay() as use:
+            return ReplayWork(use, options, setting, files, pending)
+        case None:
+            return DatasetWork(options, setting, files, pending)

@@ -15,7 +15,7 @@ from gym_core.launch.kept_folders import KeptFolders
 from gym_core.launch.player import EpisodePlayer
 from gym_core.launch.policy_check import RecentLooks
 from gym_core.launch.run_tasks import row_task
-from gym_core.launch.runs import RunSetting
+from gym_core.launch.run_work import RunSetting
 from gym_core.types.flat_row import flat_from_record
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.rollout import Completed, RolloutKey, RolloutRecord, RunRequest

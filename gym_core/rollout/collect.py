@@ -174,6 +174,8 @@ class Collector:
 
     def _note_masked(self, failure: Failure) -> None:
         """Raises Breakdown when all is masked and nothing is left to try: a judge without a key, say."""
+        if failure.kind is FailureKind.REPLAY_DIVERGED:
+            return  # what a replay is there to find
         self._streak += 1
         is_beyond_retries = self._budget <= 0 or not FAILURE_POLICY[failure.kind].retries_episode
         if is_beyond_retries and self._streak >= BREAKDOWN_STREAK:

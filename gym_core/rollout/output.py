@@ -5,15 +5,18 @@ import logging
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
 from gym_core.capture.images import AssetStore
 from gym_core.errors import FAILURE_POLICY, ConfigError, FailureKind
 from gym_core.rollout.sink import JsonlSink, read_rows, rewrite
+from gym_core.types.cost import RunPrices
 from gym_core.types.flat_row import flat_from_record, record_from_flat
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.rollout import Failed, RolloutKey, RolloutRecord, RunRequest
@@ -23,6 +26,17 @@ log = logging.getLogger(__name__)
 
 _JUDGE_KINDS = frozenset({FailureKind.JUDGE_FAILED, FailureKind.JUDGE_UNPARSEABLE})
 """A resume does not play these again: the answers are there, only their grades are missing."""
+
+
+class Derivation(Wire):
+    """Where a run comes from whose rollouts are those of another one."""
+
+    kind: Literal["rejudge", "replay"]
+    path: str
+    """Of the other one's rollouts, as it was given."""
+    run_hash: str
+    only_masked: bool = False
+    """Of a rejudge: whether only rows without a grade were judged."""
 
 
 class RunManifest(Wire):
@@ -37,8 +51,12 @@ class RunManifest(Wire):
     endpoint: EndpointReport | None = None
     """What the policy's endpoint was seen to do before the run; None when nothing was ever played.
     A resumed run keeps the look of before until it takes its own."""
+    prices: RunPrices = RunPrices()
+    """Of the models, at the last run into the file; what costs are worked out with."""
     options: JsonObject = {}
     argv: list[str] = []
+    derived_from: Derivation | None = None
+    """None for a run that played a dataset."""
     started_at: float = Field(default_factory=time.time)
 
 
@@ -147,13 +165,23 @@ class RunOutput:
     tried again move to the failures file first.
     """
 
-    def __init__(self, files: OutputFiles, manifest: RunManifest, *, resume: bool, retry_masked: bool) -> None:
+    def __init__(
+        self,
+        files: OutputFiles,
+        manifest: RunManifest,
+        *,
+        resume: bool,
+        retry_masked: bool,
+        is_worth_retrying: Callable[[RolloutRecord], bool] | None = None,
+    ) -> None:
+        """`is_worth_retrying` says which masked rollouts are tried again; None: those that a new episode may mend."""
         self.files = files
         self.assets = AssetStore(files.assets)
         self.run_hash = manifest.run_hash
         before = self._refuse_other_run(manifest, resume)
         # A run that is resumed with nothing left to play has no look of its own.
         self._manifest = manifest.model_copy(update={"endpoint": before.endpoint}) if before else manifest
+        self._is_worth_retrying = is_worth_retrying or may_be_mended
         self._rollouts = JsonlSink(files.rollouts)
         try:
             self._failures = JsonlSink(files.failures)
@@ -228,7 +256,7 @@ class RunOutput:
         return before
 
     def _set_masked_aside(self) -> None:
-        again = [r for r in self.records if _is_worth_retrying(r)]
+        again = [r for r in self.records if r.verification.is_masked and self._is_worth_retrying(r)]
         if not again:
             return
         for record in again:
@@ -256,9 +284,10 @@ def _failure_row(request: RunRequest, result: Failed) -> JsonObject:
     }
 
 
-def _is_worth_retrying(record: RolloutRecord) -> bool:
+def may_be_mended(record: RolloutRecord) -> bool:
+    """Whether another episode may end otherwise."""
     failure = record.verification.failure
-    if failure is None or not record.verification.is_masked or failure.kind in _JUDGE_KINDS:
+    if failure is None or failure.kind in _JUDGE_KINDS:
         return False
     return FAILURE_POLICY[failure.kind].retries_episode
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gym_core.capture.images import AssetStore
+from gym_core.capture.recorder import capture_path
 from gym_core.errors import ConfigError
+from gym_core.rollout.journal import Place
 from gym_core.rollout.output import OutputFiles, RunManifest
-from gym_core.rollout.sink import read_rows, torn_bytes
+from gym_core.rollout.sink import read_places, read_row_at, read_rows, torn_bytes
 from gym_core.types.flat_row import record_from_flat
 from gym_core.types.rollout import RolloutRecord
 
@@ -34,6 +36,20 @@ class SavedRun:
             except ValueError as error:
                 raise ConfigError(f"{self.files.rollouts}:{number}: no rollout of a run: {error}") from error
 
+    def placed_records(self) -> Iterator[tuple[Place, RolloutRecord]]:
+        """As `records`, each with where it lies: for those who come back to it."""
+        for place in read_places(self.files.rollouts):
+            yield Place(*place), self.record_at(Place(*place))
+
+    def record_at(self, place: Place) -> RolloutRecord:
+        """Raises ConfigError."""
+        row = read_row_at(self.files.rollouts, place.offset, place.length)
+        try:
+            return record_from_flat(row)
+        except ValueError as error:
+            where = f"{self.files.rollouts} at byte {place.offset}"
+            raise ConfigError(f"{where}: no rollout of a run: {error}") from error
+
     @property
     def lacks(self) -> str | None:
         """What is missing to check its samples, in words; None when nothing is."""
@@ -49,3 +65,21 @@ class SavedRun:
             return None
         except ValidationError as error:
             raise ConfigError(f"{self.files.manifest}: not a run's manifest: {error}") from error
+
+
+def is_regradable(record: RolloutRecord) -> bool:
+    """Whether its answer reached grading, whatever became of it there. What ended before has a grade that no judge
+    gave, or none at all."""
+    failure = record.verification.failure
+    return record.evidence.response is not None and (failure is None or failure.stage == "verify")
+
+
+def lacks_only_its_grade(record: RolloutRecord) -> bool:
+    """A judge that failed or gave no verdict, a grader that broke: the answer is there."""
+    return record.verification.is_masked and is_regradable(record)
+
+
+def has_recorded_calls(record: RolloutRecord, run: SavedRun) -> bool:
+    """Whether the calls of its session lie in the run's captures folder."""
+    capture = record.evidence.capture
+    return bool(capture and capture.calls and capture_path(run.files.captures, capture.session_id).is_file())

@@ -1,12 +1,34 @@
 """A run as trainers and the command line ask for it and watch it."""
 
 from enum import StrEnum
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gym_core.types.ids import SafeId
 from gym_core.types.metrics import MetricsReport
 from gym_core.types.wire import Wire
+
+
+class Rejudge(Wire):
+    """Grade the answers of a saved run again. Nothing is played, and its files are not touched."""
+
+    kind: Literal["rejudge"] = "rejudge"
+    path: str
+    """`X.jsonl` of the saved run."""
+    only_masked: bool = False
+    """Only rows that lack nothing but their grade; the verdicts of the others are taken over."""
+
+
+class Replay(Wire):
+    """Play the tasks of a saved run again, for a policy server that answers from its recorded calls."""
+
+    kind: Literal["replay"] = "replay"
+    path: str
+    """As above."""
+
+
+SavedRunUse = Annotated[Rejudge | Replay, Field(discriminator="kind")]
 
 
 class RunOptions(Wire):
@@ -33,6 +55,8 @@ class RunOptions(Wire):
     """Above this share of masked rollouts the run ends with exit code 1."""
     retry_masked: bool = True
     """A resume tries masked rollouts of ours again; judge failures stay (re-judge them instead)."""
+    saved_run: SavedRunUse | None = None
+    """Work on the rollouts of a saved run; None plays the dataset."""
 
 
 class RunState(StrEnum):

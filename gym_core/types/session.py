@@ -125,6 +125,8 @@ class CaptureSessionRequest(Wire):
     """Asks the policy model server for a session key."""
 
     session_id: SafeId
+    episode_id: EpisodeId | None = None
+    """The episode that the session is of; None for callers that play none."""
     captures_dir: str | None = None
     """Absolute folder for this session's call records; None keeps them under the server's own state folder."""
     assets_dir: str | None = None

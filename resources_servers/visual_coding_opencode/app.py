@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from gym_core.config.schema import ServerRef
 from gym_core.judging.contract import Judge
+from gym_core.judging.grader_prompt import SYSTEM
 from gym_core.judging.llm_judge import LlmJudge
 from gym_core.judging.matcher_judge import MatcherJudge
 from gym_core.judging.model_server_endpoint import ModelServerEndpoint
@@ -25,6 +26,8 @@ class VisualCodingConfig(ResourcesServerConfig):
     """Of one call, the judge server's own retries included. An answer takes six calls at most (three tries, and three
     more when the reply held no verdict), which must end before the head server gives grading up (VERIFY_TIMEOUT_S)."""
     judge_max_in_flight: int = Field(default=32, gt=0)
+    judge_instructions: str | None = Field(default=None, min_length=1)
+    """What the judge is told, in place of `grader_prompt.SYSTEM`. It must ask for the same JSON object."""
 
     @model_validator(mode="after")
     def _llm_judge_has_a_server(self) -> Self:
@@ -54,7 +57,11 @@ class VisualCodingServer(ResourcesServer[VisualCodingTask, VisualCodingConfig]):
         endpoint = ModelServerEndpoint(
             self.context.peer(server), model=server.name, timeout_s=self.config.judge_timeout_s
         )
-        return LlmJudge(endpoint, max_in_flight=self.config.judge_max_in_flight)
+        return LlmJudge(
+            endpoint,
+            instructions=self.config.judge_instructions or SYSTEM,
+            max_in_flight=self.config.judge_max_in_flight,
+        )
 
 
 def _attempt(submission: Submission[VisualCodingTask]) -> Attempt:

@@ -7,7 +7,8 @@ import pytest
 
 from gym_core.launch import runs
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
-from gym_core.launch.runs import Run, RunSetting
+from gym_core.launch.run_work import RunSetting
+from gym_core.launch.runs import Run
 from gym_core.rollout.sink import read_rows
 from gym_core.types.flat_row import flat_from_task
 from gym_core.types.run import RunOptions, RunState
