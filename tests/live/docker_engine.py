@@ -9,8 +9,8 @@ it may do what it likes, and which leads nowhere: there the command runs, after 
 first kind. Needs root and apt; `NoEngine` says what is missing.
 """
 
+import contextlib
 import fcntl
-import hashlib
 import os
 import shutil
 import signal
@@ -27,7 +27,7 @@ import docker
 import docker.errors
 import requests
 
-from gym_core.sandbox.toolkit.cache import make_cache_folder
+from tests.live.debian_packages import NoPackages, library_path, unpacked
 
 HOST, IMAGE, WHY_NONE = "GYM_TEST_DOCKER_HOST", "GYM_TEST_DOCKER_IMAGE", "GYM_TEST_NO_DOCKER"
 BASE, PLAIN = "gym-test-base", "gym-test-plain"
@@ -79,12 +79,11 @@ class Programs:
     @property
     def env(self) -> dict[str, str]:
         folders = [self.root / name for name in ("usr/sbin", "usr/bin", "sbin")]
-        libraries = sorted({str(path.parent) for path in self.root.glob("usr/lib/*/lib*.so*")})
         modules = [str(path) for path in self.root.glob("usr/lib/*/xtables")]
         return {
             **os.environ,
             "PATH": ":".join([*map(str, folders), os.environ.get("PATH", "")]),
-            "LD_LIBRARY_PATH": ":".join(libraries),
+            "LD_LIBRARY_PATH": library_path(self.root),
             "XTABLES_LIBDIR": ":".join(modules),
         }
 
@@ -101,42 +100,20 @@ def prepare() -> Programs:
     """Download and unpack what is missing: a minute or two the first time on a machine. Raises NoEngine."""
     if os.geteuid() != 0:
         raise NoEngine("a Docker engine of the tests' own needs root")
-    if not shutil.which("apt-get"):
-        raise NoEngine("a Docker engine of the tests' own is made from Debian packages, and there is no apt-get")
-    folder = make_cache_folder() / "docker-engine"
-    folder.mkdir(exist_ok=True)
+    try:
+        root = unpacked("docker-engine", _PACKAGES)
+    except NoPackages as error:
+        raise NoEngine(f"a Docker engine of the tests' own: {error}") from error
+    folder = root.parent
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        programs = Programs(folder / f"root-{_digest(_PACKAGES)}", folder / "base.tar")
-        if not programs.root.exists():
-            _unpack_packages(programs.root)
+        for name in ("iptables", "ip6tables"):  # what installing would do
+            with contextlib.suppress(FileExistsError):
+                (root / "usr/sbin" / name).symlink_to(f"{name}-nft")
+        programs = Programs(root, folder / "base.tar")
         if not programs.base_tar.exists():
             _make_base(programs)
     return programs
-
-
-def _digest(words: tuple[str, ...]) -> str:
-    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:8]
-
-
-def _unpack_packages(root: Path) -> None:
-    """And all that they need and this machine lacks."""
-    with tempfile.TemporaryDirectory(dir=root.parent) as archives:
-        Path(archives, "partial").mkdir()
-        words = ("install", "--download-only", "--no-install-recommends", "--yes", "--reinstall")
-        cache = ("-o", f"Dir::Cache::archives={archives}", "-o", "APT::Sandbox::User=root")
-        try:
-            _run(["apt-get", *words, *cache, *_PACKAGES])
-        except NoEngine:  # the lists of packages may never have been fetched
-            _run(["apt-get", "update"])
-            _run(["apt-get", *words, *cache, *_PACKAGES])
-        part = root.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        for package in sorted(Path(archives).glob("*.deb")):
-            _run(["dpkg-deb", "--extract", str(package), str(part)])
-        for name in ("iptables", "ip6tables"):  # what installing would do
-            (part / "usr/sbin" / name).symlink_to(f"{name}-nft")
-        part.rename(root)
 
 
 def _make_base(programs: Programs) -> None:
