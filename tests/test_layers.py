@@ -1,6 +1,7 @@
 """Who may import whom, and one file for each outside package that would spread. Kept by reading the sources."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ LAYERS = (
     ("datasets", "statistics", "metrics", "client"),
     ("servers",),
     ("episode",),
-    ("rollout", "export", "viewer"),
+    ("rollout", "comparison", "export", "viewer"),
     ("launch",),
     ("cli",),
 )
@@ -28,7 +29,7 @@ ONLY_USERS = {
     "docker": {"gym_core/sandbox/providers/docker/engine.py"},
     "opensandbox": {"gym_core/sandbox/providers/opensandbox/sdk.py"},
     "aiohttp": {"gym_core/http/client.py", "gym_core/http/upstream.py"},
-    "pyarrow": {"gym_core/datasets/parquet.py", "gym_core/export/formats/table.py"},
+    "pyarrow": {"gym_core/datasets/parquet.py", "gym_core/export/formats/table.py", "gym_core/export/formats/rows.py"},
 }
 
 
@@ -36,9 +37,14 @@ def _modules(folder: Path) -> list[Path]:
     return sorted(p for p in folder.rglob("*.py") if "__pycache__" not in p.parts and "data" not in p.parts)
 
 
-def _imports(path: Path) -> Iterator[str]:
+@functools.cache
+def _imports(path: Path) -> tuple[str, ...]:
     """Dotted names a module imports, those inside functions too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    return tuple(_imported(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def _imported(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:

@@ -19,6 +19,7 @@ from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
 from tests.fakes.token_sessions import SHAPES, TokenSource, distinct_tokens, records
 
+LONGEST = "one chain to 130k"
 TOOLS = b'[{"type":"function","function":{"name":"bash"}}]'
 
 
@@ -138,7 +139,9 @@ def test_what_was_kept_survives_a_kill_and_the_call_in_flight_is_lost(tmp_path: 
     assert outcomes == [("a", CallOutcome.ANSWERED), ("b", CallOutcome.LOST)]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, marks=() if shape == LONGEST else pytest.mark.slow) for shape in SHAPES]
+)
 def test_every_shape_of_session_comes_back_exactly_in_few_bytes(tmp_path: Path, shape: str) -> None:
     path, calls = tmp_path / "s1.calls", SHAPES[shape](TokenSource())
     recorder = CallRecorder(path)
@@ -156,7 +159,7 @@ def test_every_shape_of_session_comes_back_exactly_in_few_bytes(tmp_path: Path, 
         assert np.array_equal(found.tokens.logprobs_S, call.logprobs_S)
         n_read += 1
     assert n_read == len(calls)
-    most = 2.8 if shape == "one chain to 130k" else 3.1
+    most = 2.8 if shape == LONGEST else 3.1
     assert path.stat().st_size < most * distinct_tokens(calls)
 
 
