@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym_core.errors import ConfigError, EpisodeError, FailureKind
@@ -32,6 +32,7 @@ def test_rows_come_back_in_order(tmp_path: Path) -> None:
     assert list(read_rows(path)) == [{"a": 1}, {"a": "zwei\n"}, {"a": [3]}]
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.dictionaries(st.text(), _JSON, min_size=1).filter(lambda row: "_gym_crc32" not in row))
 def test_a_line_is_intact_and_no_shorter_one_is(row: dict[str, object]) -> None:
     line = encode_line(row)[:-1]
