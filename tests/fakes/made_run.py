@@ -135,6 +135,7 @@ class MadeRun:
     endpoint: EndpointReport | None = ENDPOINT
     environment: str = ENVIRONMENT
     argv: Sequence[str] = ("gym", "eval", "run", "--benchmark", "made")
+    started_at: float = STARTED_AT
     expected: int = 0
 
     @property
@@ -157,24 +158,28 @@ class MadeRun:
             versions={"gym": "0.1.0"},
             endpoint=self.endpoint,
             argv=list(self.argv),
-            started_at=STARTED_AT,
+            started_at=self.started_at,
         )
 
     def plan(self, rollouts: Sequence[MadeRollout]) -> None:
         """Say which the run sets out to do."""
         self.expected = len(rollouts)
-        with self._opened() as output:
+        with self.opened() as output:
             output.write_inputs([self._request(rollout) for rollout in rollouts])
 
     def write(self, rollouts: Iterable[MadeRollout]) -> None:
         """Rollouts that finish one after the other, and their calls."""
-        with self._opened() as output:
+        with self.opened() as output:
             asyncio.run(_append(output, (self.record(rollout) for rollout in rollouts)))
 
     def write_broken(self, attempts: Sequence[MadeRollout]) -> None:
         """Attempts that broke and are played again."""
-        with self._opened() as output:
+        with self.opened() as output:
             asyncio.run(_append_failures(output, ((self._request(made), self._broken(made)) for made in attempts)))
+
+    def begin(self, rollout: MadeRollout, n_calls: int) -> None:
+        """A rollout that is still played: so many of its calls are there."""
+        self._session(rollout, self._request(rollout)).keep_calls(self.files.captures, n_calls)
 
     def tear(self, rollout: MadeRollout) -> None:
         """Half of a line, as a reader finds it in the middle of a write, or after a kill."""
@@ -189,7 +194,8 @@ class MadeRun:
         report = aggregate(outcomes, environment=self.environment, expected=expected)
         write_json(self.files.metrics, report.model_dump(mode="json"))
 
-    def _opened(self) -> "closing[RunOutput]":
+    def opened(self) -> "closing[RunOutput]":
+        """Whoever has it open is the run's one writer."""
         return closing(RunOutput(self.files, self.manifest, resume=True, retry_masked=False))
 
     def record(self, rollout: MadeRollout) -> RolloutRecord:
@@ -223,9 +229,9 @@ class MadeRun:
         assert failure is not None, "an attempt that broke has its failure"
         return Failed(evidence=self._evidence(rollout, self._request(rollout)), failure=failure)
 
-    def _evidence(self, rollout: MadeRollout, request: RunRequest) -> EpisodeEvidence:
+    def _session(self, rollout: MadeRollout, request: RunRequest) -> MadeSession:
         episode = EpisodeId(rollout_id=request.rollout_id, attempt=rollout.attempt)
-        session = MadeSession(
+        return MadeSession(
             session_id=f"{episode}-made",
             question=rollout.task.question,
             pictures=[rollout.task.picture] if rollout.task.picture else [],
@@ -235,20 +241,23 @@ class MadeRun:
             has_token_ids=rollout.has_token_ids,
             drifts_at=rollout.drifts_at,
         )
+
+    def _evidence(self, rollout: MadeRollout, request: RunRequest) -> EpisodeEvidence:
+        session = self._session(rollout, request)
         capture, sequences = session.keep_calls(self.files.captures) if rollout.keeps_calls else (None, None)
         usage = Usage()
         if capture is not None:
             total = capture.input_tokens + capture.output_tokens
             usage = Usage(input_tokens=capture.input_tokens, output_tokens=capture.output_tokens, total_tokens=total)
         response = ResponsesReply(
-            id=f"resp_{episode}",
+            id=f"resp_{session.session_id}",
             created_at=rollout.started_at,
             status="failed" if rollout.verification.is_masked else "completed",
             output=session.transcript(),
             usage=usage,
         )
         return EpisodeEvidence(
-            episode_id=episode,
+            episode_id=EpisodeId(rollout_id=request.rollout_id, attempt=rollout.attempt),
             response=response,
             agent=rollout.agent or _report(rollout),
             capture=capture,

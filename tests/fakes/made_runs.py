@@ -2,6 +2,7 @@
 
 import io
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,6 +12,8 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from gym_core.errors import FailureKind
+from gym_core.rollout.sink import encode_line
+from gym_core.types.flat_row import flat_from_record
 from tests.fakes.made_run import MadeRollout, MadeRun, MadeTask
 from tests.fakes.made_sessions import MadeTurn
 
@@ -176,21 +179,22 @@ def write_pair(folder: Path, *, n_tasks: int = 20) -> tuple[MadeRun, MadeRun]:
 
 
 @contextmanager
-def growing_run(folder: Path, *, n_first: int = 3, n_tasks: int = 24, pause_s: float = 0.05) -> "Iterator[GrowingRun]":
-    """A run with a few finished rollouts, and a thread that adds the others once it is told to."""
-    run = MadeRun(folder, "growing")
+def growing_run(folder: Path, *, n_first: int = 3, n_tasks: int = 24, pause_s: float = 0.05) -> Iterator["GrowingRun"]:
+    """A run that is still written: a few rollouts are finished, one is played, and the others come when told."""
+    run = MadeRun(folder, "growing", started_at=time.time())
     rollouts = [made_rollout(index, is_right=index % 2 == 0) for index in range(n_tasks)]
     run.plan(rollouts)
     run.write(rollouts[:n_first])
-    growing = GrowingRun(run, rollouts[n_first:], pause_s)
-    try:
-        yield growing
-    finally:
-        growing.stop()
+    with run.opened():
+        growing = GrowingRun(run, rollouts[n_first:], pause_s)
+        try:
+            yield growing
+        finally:
+            growing.stop()
 
 
 class GrowingRun:
-    """Each rollout is first half a line, then whole."""
+    """Each rollout is first calls without a line, then half a line, then a whole one."""
 
     def __init__(self, run: MadeRun, rest: Sequence[MadeRollout], pause_s: float) -> None:
         self.run = run
@@ -203,13 +207,19 @@ class GrowingRun:
         """In the background, to the end."""
         self._thread.start()
 
+    def begin(self, n_calls: int = 2) -> MadeRollout:
+        """The next one, so far."""
+        self.run.begin(self.rest[0], n_calls)
+        return self.rest[0]
+
     def add(self, n: int = 1) -> None:
         """Here and now."""
         for _ in range(n):
-            rollout = self.rest.pop(0)
-            self.run.tear(rollout)
-            self._stopped.wait(self._pause_s)
-            self.run.write([rollout])
+            line = encode_line(flat_from_record(self.run.record(self.rest.pop(0))))
+            for part in (line[: len(line) // 2], line[len(line) // 2 :]):
+                with self.run.path.open("ab") as file:
+                    file.write(part)
+                self._stopped.wait(self._pause_s)
 
     def stop(self) -> None:
         self._stopped.set()

@@ -90,12 +90,16 @@ class MadeSession:
         images = [InputImage(image_url=self._reference(picture)) for picture in turn.pictures]
         return [InputText(text=turn.output), *images] if images else turn.output
 
-    def keep_calls(self, captures: Path) -> tuple[CaptureSummary, SequenceSummary | None]:
-        """Write them as the policy server does, and say of them what it says."""
+    def keep_calls(self, captures: Path, n_calls: int | None = None) -> tuple[CaptureSummary, SequenceSummary | None]:
+        """Write the first ones, or all, as the policy server does, and say what it says of a session of all of them.
+
+        Those that are in its file already stay.
+        """
         path = capture_path(captures, self.session_id)
+        known = sum(1 for _ in read_captured(path)) if path.exists() else 0
         recorder = CallRecorder(path)
         records = list(self.calls())
-        for record in records:
+        for record in records[known:n_calls]:
             recorder.intend({name: record.facts[name] for name in _INTENT})
             recorder.keep(record)
         recorder.close()
