@@ -1,8 +1,8 @@
 """The proof of token-exact training data, over as many real OpenCode sessions as asked for.
 
-    python -m tests.bench sessions [--sessions 24] [--concurrency 3] [--keep FOLDER]
+    python -m tests.bench sessions [--sessions 24] [--engine tiny|vllm] [--concurrency 3] [--keep FOLDER]
 
-Half of the sessions with `exact_prefix`; the others with prompts rendered anew, after answers cut into tokens at random
+On the tiny engine (examples/tiny_vlm) or on the real vLLM that `make vllm` installs. Half of the sessions with `exact_prefix`; the others with prompts rendered anew, after answers cut into tokens at random
 (with and without reasoning) or in the tokenizer's own tokens (tests/live/token_exact). Every sample is checked
 against the engine's own log, and its log-probabilities are recomputed by transformers. Ends with 1 if anything does not
 hold.
@@ -14,19 +14,20 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.bench.measured import load_line
 from tests.live.token_exact.checks import check_leg
 from tests.live.token_exact.evidence import read_leg
 from tests.live.token_exact.findings import Findings
-from tests.live.token_exact.play import LEGS, Leg, play
+from tests.live.token_exact.play import LEGS, VLLM_LEGS, Leg, play
 from tests.live.token_exact.recomputed import recompute, swapped_gap
 from tests.live.token_exact.teacher import Teacher, build_seeing_model
 
-SHARES = {"exact": 4, "drifting": 1, "retokenized": 1, "canonical": 2}
-"""Of eight."""
+ENGINES = {"tiny": LEGS, "vllm": VLLM_LEGS}
+SHARES = {"exact": 4, "drifting": 1, "retokenized": 1, "canonical": 2, "vllm_exact": 4, "vllm_drifting": 4}
+"""Of eight, of one engine's sessions."""
 
 
 def prove(leg: Leg, numbers: range, *, teacher: Teacher, folder: Path, concurrency: int) -> Findings:
@@ -47,12 +48,12 @@ def prove(leg: Leg, numbers: range, *, teacher: Teacher, folder: Path, concurren
     return found
 
 
-def run(folder: Path, sessions: int, concurrency: int) -> bool:
+def run(folder: Path, legs: Sequence[Leg], sessions: int, concurrency: int) -> bool:
     started = time.monotonic()
     model = folder / "model"
     teacher = Teacher(model if model.exists() else build_seeing_model(model))
     everything, first = Findings(), 0
-    for leg in LEGS:
+    for leg in legs:
         numbers = range(first, first + max(1, sessions * SHARES[leg.name] // 8))
         first = numbers.stop
         found = prove(leg, numbers, teacher=teacher, folder=folder / leg.name, concurrency=concurrency)
@@ -80,11 +81,12 @@ def _kept(folder: Path | None) -> Iterator[Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=24)
+    parser.add_argument("--engine", choices=ENGINES, default="tiny")
     parser.add_argument("--concurrency", type=int, default=3)
     parser.add_argument("--keep", type=Path, help="a folder for what is played; what lies in it is only checked")
     args = parser.parse_args()
     with _kept(args.keep) as folder:
-        return 0 if run(folder, args.sessions, args.concurrency) else 1
+        return 0 if run(folder, ENGINES[args.engine], args.sessions, args.concurrency) else 1
 
 
 if __name__ == "__main__":
