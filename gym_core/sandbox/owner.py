@@ -53,10 +53,14 @@ class Owner(Wire):
 
     @property
     def is_known_dead(self) -> bool:
-        """False too when he cannot be seen from here: another machine's or container's, or one of before a restart."""
-        if self.boot != _boot() or self.pid_namespace != _pid_namespace():
-            return False
-        return start_ticks(self.pid) != self.start_ticks
+        """False too when he cannot be seen from here; `lifeline` tells of those where a folder is shared with them."""
+        return self.can_be_seen and start_ticks(self.pid) != self.start_ticks
+
+    @property
+    def can_be_seen(self) -> bool:
+        """Whether process ids here and his are the same: not those of another machine or container, or of before a
+        restart."""
+        return self.boot == _boot() and self.pid_namespace == _pid_namespace()
 
 
 def start_ticks(pid: int) -> int | None:

@@ -10,8 +10,9 @@ import pytest
 
 from gym_core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from gym_core.sandbox.contract import Launch, ModelOnly, Mount, SandboxInfo
+from gym_core.sandbox.owner import Owner
 from gym_core.sandbox.providers import open_provider
-from tests.sandboxes.owners import owner_process
+from tests.sandboxes.owners import of_another_pid_namespace, owner_process
 from tests.sandboxes.registry import every_provider, real_providers
 from tests.sandboxes.subject import Ability, Stage, new_id
 
@@ -90,6 +91,32 @@ async def test_what_a_killed_owner_left_is_swept_once_and_a_living_neighbour_s_i
     assert not {i.sandbox_id for i in await stage.provider.list()} & set(theirs)
     assert not set(theirs) & set((await stage.provider.sweep()).removed)
     assert await mine.is_alive()
+
+
+@real_providers(Ability.LIST)
+async def test_an_owner_in_another_container_is_left_alone_while_he_lives_and_swept_when_he_was_killed(
+    stage: Stage,
+) -> None:
+    """As after `docker compose restart`: his process ids mean nothing here."""
+    if stage.provider.name not in ("local", "docker"):
+        pytest.skip(
+            "its sandboxes have nothing on this machine by which to tell; they end at their server, by their time"
+        )
+    his_id = new_id()
+    async with owner_process(stage, [his_id], run_by=of_another_pid_namespace()) as owner:
+        info = await info_of(stage, his_id)
+        assert info
+        known = Owner.parse(info.owner)
+        assert known
+        assert (known.can_be_seen, known.is_known_dead, info.is_orphan) == (False, False, False)
+        assert his_id not in (await stage.provider.sweep()).removed
+        owner.kill()
+        await owner.wait()
+        async with asyncio.timeout(20):
+            while not (info := await info_of(stage, his_id)) or not info.is_orphan:  # noqa: ASYNC110 - the kernel's doing
+                await asyncio.sleep(0.02)
+        assert his_id in (await stage.provider.sweep()).removed
+    assert await info_of(stage, his_id) is None
 
 
 @real_providers()

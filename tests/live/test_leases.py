@@ -135,5 +135,6 @@ LEAVE_A_RECORD = """
 import sys
 from pathlib import Path
 from gym_core.sandbox.providers.local.state import BoxRecords
-BoxRecords(Path(sys.argv[1])).write("dead", "box-dead", cgroups=[], metadata={})
+records = BoxRecords(Path(sys.argv[1]))
+records.write("dead", "box-dead", claim=records.claim(longest_s=60), cgroups=[], metadata={})
 """

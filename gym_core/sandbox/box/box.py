@@ -13,7 +13,7 @@ from gym_core.errors import SandboxError, SandboxLost
 from gym_core.sandbox.arguments import must_be_clean, must_be_path
 from gym_core.sandbox.box.channel import Channel, Request, write_all
 from gym_core.sandbox.box.init import NO_FORK, NOT_REGULAR, TOO_LONG
-from gym_core.sandbox.box.layout import inside_port
+from gym_core.sandbox.box.layout import inside_port, longest_s
 from gym_core.sandbox.box.output import OutputPipe
 from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, OnOutput, SandboxSpec
 from gym_core.types.ids import SafeId
@@ -83,6 +83,7 @@ class BoxSandbox:
         self._ending: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._deadline = 0.0
+        self._last_end = self._loop.time() + longest_s(spec)
         self._timer: asyncio.TimerHandle | None = None
         self._uses = 0
 
@@ -236,7 +237,7 @@ class BoxSandbox:
             raise SandboxLost(f"sandbox {self._id!r} is gone: {self._why_gone}")
 
     def _touch(self) -> None:
-        self._deadline = self._loop.time() + self._spec.ttl_s
+        self._deadline = min(self._loop.time() + self._spec.ttl_s, self._last_end)
 
     def _expire_later(self) -> None:
         self._timer = self._loop.call_at(self._deadline, self._expire)
@@ -244,7 +245,10 @@ class BoxSandbox:
     def _expire(self) -> None:
         if self._uses:  # a running command has a time-out of its own
             self._touch()
-        if self._loop.time() >= self._deadline:
+        now = self._loop.time()
+        if now >= self._last_end:
+            self._gone(f"it lived for {longest_s(self._spec):g} s, and none lives longer")
+        elif now >= self._deadline:
             self._gone(f"not used or renewed for {self._spec.ttl_s:g} s")
         elif self._why_gone is None:
             self._expire_later()

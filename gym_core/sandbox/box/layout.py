@@ -20,6 +20,8 @@ OPEN_FILES = 4096
 _IDLE_MARGIN_S = 30
 """Process 1 waits this much longer than the time to live, so that it is its owner who ends a sandbox if he can."""
 
+_LONGEST_S, _LONGEST_TTLS = 86_400.0, 4.0
+
 _FIRST_UNPRIVILEGED_PORT = 1024
 _PORT_SHIFT = 20_000
 
@@ -27,6 +29,12 @@ _PORT_SHIFT = 20_000
 def inside_port(model: ModelOnly) -> int:
     """The model's own port, except that nobody inside may bind a privileged one."""
     return model.port if model.port >= _FIRST_UNPRIVILEGED_PORT else model.port + _PORT_SHIFT
+
+
+def longest_s(spec: SandboxSpec) -> float:
+    """However much it is used, a sandbox ends after a day, or after four times its `ttl_s` if that is longer: so that
+    whoever finds one can tell when nobody has a use for it any more."""
+    return max(_LONGEST_S, _LONGEST_TTLS * spec.ttl_s)
 
 
 @dataclass(frozen=True)

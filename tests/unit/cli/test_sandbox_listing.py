@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,19 +15,23 @@ WRITE = """
 import sys
 from pathlib import Path
 from gym_core.sandbox.providers.local.state import BoxRecords
-BoxRecords(Path(sys.argv[1])).write("dead", "box-dead", cgroups=[], metadata={"episode": "e-a0\\x1b[2J"})
+records = BoxRecords(Path(sys.argv[1]))
+records.write("dead", "box-dead", claim=records.claim(longest_s=60), cgroups=[], metadata={"episode": "e-a0\\x1b[2J"})
 """
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(tmp_path: Path) -> Iterator[Path]:
     """Of an embedded provider with one sandbox of a dead owner and one of ours."""
     state = tmp_path / "boxes-state"
     subprocess.run([sys.executable, "-c", WRITE, str(state)], check=True)
-    BoxRecords(state).write("mine", "box-mine", cgroups=[], metadata={"episode": "e-a1", "server": "grader"})
+    records = BoxRecords(state)
+    claim = records.claim(longest_s=60)
+    records.write("mine", "box-mine", claim=claim, cgroups=[], metadata={"episode": "e-a1", "server": "grader"})
     path = tmp_path / "sandbox.yaml"
     path.write_text(f"boxes:\n  local:\n    state_dir: {state}\n")
-    return path
+    yield path
+    records.close()
 
 
 def test_the_list_tells_the_living_from_orphans(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,10 @@ from gym_core.sandbox.contract import ModelOnly, Mount, SandboxResources, Sandbo
 from gym_core.sandbox.owner import Owner
 from gym_core.sandbox.providers.docker import DockerProvider, DockerSandboxConfig
 from gym_core.sandbox.providers.docker.build import image_context
-from gym_core.sandbox.providers.docker.container import Ground, container_body, sandbox_info
+from gym_core.sandbox.providers.docker.container import Ground, Place, container_body, sandbox_info
 from gym_core.sandbox.providers.docker.engine import ContainerInfo, EngineInfo, ImageInfo
 from gym_core.sandbox.providers.docker.provider import must_limit
+from gym_core.sandbox.providers.local.state import BoxRecords, Claim
 from gym_core.sandbox.toolkit.pins import image_folder
 from gym_core.types.wire import JsonObject
 
@@ -37,10 +38,13 @@ IMAGE: JsonObject = {
 }
 
 
-def body_of(**changes: object) -> JsonObject:
+CLAIM = Claim(owner=str(Owner.here()), lifeline="812-0123456789abcdef", ends_by=4e9)
+
+
+def body_of(*, claim: Claim = CLAIM, **changes: object) -> JsonObject:
     spec = SandboxSpec.model_validate(changes)
     ground = Ground(EngineInfo.model_validate(ENGINE), ImageInfo.model_validate(IMAGE))
-    return container_body("box-1", spec, ground, folder=Path("/run/gym/docker/x"), python="python3")
+    return container_body("box-1", spec, ground, Place(Path("/run/gym/docker/x"), "python3", claim))
 
 
 def test_a_container_has_no_network_no_privilege_and_a_limit_on_everything() -> None:
@@ -75,25 +79,48 @@ def test_commands_get_the_image_s_environment_but_our_home() -> None:
     assert (env["PATH"], env["CUDA"], env["HOME"]) == ("/opt/bin:/usr/bin", "12=x", "/home/agent")
 
 
-def test_labels_say_whose_it_is_and_are_read_back() -> None:
+def test_labels_say_whose_it_is_and_are_read_back(tmp_path: Path) -> None:
     labels = body_of(metadata={"episode": "e-a0"})["Labels"]
-    info = sandbox_info(container(labels, state="running"))
+    info = sandbox_info(container(labels, state="running"), BoxRecords(tmp_path))
     assert (info.sandbox_id, info.owner, info.metadata) == ("box-1", str(Owner.here()), {"episode": "e-a0"})
     assert not info.is_orphan
 
 
 @pytest.mark.parametrize("metadata", ["", "no json", "[]", '{"a": 1}', '{"a": {}}'])
-def test_labels_that_a_person_wrote_do_no_harm(metadata: str) -> None:
-    labels = {"gym.sandbox": "x", "gym.owner": "me", "gym.metadata": metadata}
-    assert sandbox_info(container(labels, state="running")).metadata == {}
+def test_labels_that_a_person_wrote_do_no_harm(metadata: str, tmp_path: Path) -> None:
+    labels = {"gym.sandbox": "x", "gym.owner": "me", "gym.lifeline": "../../etc", "gym.ends-by": "²"}
+    info = sandbox_info(container({**labels, "gym.metadata": metadata}, state="running"), BoxRecords(tmp_path))
+    assert (info.metadata, info.is_orphan) == ({}, False)
 
 
-def test_a_dead_owner_s_and_one_that_has_long_not_run_are_orphans() -> None:
-    dead = str(Owner.here().model_copy(update={"start_ticks": 1}))
-    elsewhere = str(Owner.here().model_copy(update={"pid_namespace": 1, "start_ticks": 1}))
-    assert sandbox_info(container({"gym.owner": dead}, state="running")).is_orphan
-    assert not sandbox_info(container({"gym.owner": elsewhere}, state="running")).is_orphan
-    assert sandbox_info(container({"gym.owner": elsewhere}, state="created")).is_orphan
+DEAD = str(Owner.here().model_copy(update={"start_ticks": 1}))
+ELSEWHERE = str(Owner.here().model_copy(update={"pid_namespace": 1, "start_ticks": 1}))
+
+
+@pytest.mark.parametrize(
+    ("labels", "state", "is_orphan"),
+    [
+        ({"gym.owner": DEAD}, "running", True),
+        ({"gym.owner": ELSEWHERE}, "running", False),
+        ({"gym.owner": ELSEWHERE}, "created", True),
+        ({"gym.owner": ELSEWHERE, "gym.ends-by": "1700000000"}, "paused", True),
+        ({"gym.owner": ELSEWHERE, "gym.ends-by": "4000000000"}, "paused", False),
+    ],
+)
+def test_a_dead_owner_s_one_that_has_long_not_run_and_one_past_its_end_are_orphans(
+    labels: dict[str, str], state: str, is_orphan: bool, tmp_path: Path
+) -> None:
+    assert sandbox_info(container(labels, state=state), BoxRecords(tmp_path)).is_orphan is is_orphan
+
+
+def test_an_owner_in_another_container_is_alive_while_he_holds_his_file_in_the_folder_we_share(tmp_path: Path) -> None:
+    his, ours = BoxRecords(tmp_path), BoxRecords(tmp_path)
+    claim = his.claim(longest_s=60).model_copy(update={"owner": ELSEWHERE})
+    left = container(body_of(claim=claim)["Labels"], state="running")
+    his.write("kept", "box-1", claim=claim, cgroups=[], metadata={})
+    assert not sandbox_info(left, ours).is_orphan
+    his.close()
+    assert sandbox_info(left, ours).is_orphan
 
 
 def container(labels: dict[str, str], *, state: str) -> ContainerInfo:

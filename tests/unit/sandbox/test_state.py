@@ -1,48 +1,120 @@
 """Records of sandboxes, and the clean-up by them."""
 
 import asyncio
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gym_core.errors import SandboxUnavailable
-from gym_core.sandbox.owner import Owner
+from gym_core.sandbox.owner import Owner, boot_id
 from gym_core.sandbox.providers.local.state import BoxRecords, default_state_dir, own_folder
 from gym_core.sandbox.providers.local.sweep import sweep
 
 WRITE = """
 import sys
 from pathlib import Path
-from gym_core.sandbox.owner import Owner
 from gym_core.sandbox.providers.local.state import BoxRecords
-BoxRecords(Path(sys.argv[1])).write("dead", "box-1", cgroups=[Path(sys.argv[2])], metadata={"episode": "e-a0"})
+records = BoxRecords(Path(sys.argv[1]))
+claim = records.claim(longest_s=60)
+records.write("dead", "box-1", claim=claim, cgroups=[Path(sys.argv[2])], metadata={"episode": "e-a0"})
 """
 
 
-async def test_a_sweep_removes_what_a_dead_owner_left_and_keeps_the_rest(tmp_path: Path) -> None:
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[BoxRecords]:
+    opened = BoxRecords(tmp_path)
+    yield opened
+    opened.close()
+
+
+def write(records: BoxRecords, name: str, sandbox_id: str, **changes: object) -> None:
+    claim = records.claim(longest_s=3600).model_copy(update=changes)
+    records.write(name, sandbox_id, claim=claim, cgroups=[], metadata={})
+
+
+async def test_a_sweep_removes_what_a_dead_owner_left_and_keeps_the_rest(tmp_path: Path, records: BoxRecords) -> None:
     group = tmp_path / "group"
     group.mkdir()
     owner = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITE, str(tmp_path), str(group))
     assert await owner.wait() == 0
-    records = BoxRecords(tmp_path)
-    records.write("mine", "box-2", cgroups=[], metadata={})
+    write(records, "mine", "box-2")
+    assert len(owners_in(tmp_path)) == 2
 
     report = await sweep(tmp_path)
 
     assert (report.removed, report.kept) == (["box-1"], 1)
     assert not group.exists()
     assert list(records.read_all()) == ["mine"]
+    assert len(owners_in(tmp_path)) == 1
     assert (await sweep(tmp_path)).removed == []
 
 
-async def test_a_pid_that_was_used_again_is_not_the_owner(tmp_path: Path) -> None:
-    records = BoxRecords(tmp_path)
-    records.write("reused", "box-1", cgroups=[], metadata={})
-    path = tmp_path / "boxes/reused.json"
-    path.write_text(
-        path.read_text().replace(str(Owner.here()), str(Owner.here().model_copy(update={"start_ticks": 1})))
-    )
+def owners_in(state: Path) -> list[Path]:
+    return list((state / "owners").iterdir())
+
+
+@pytest.mark.parametrize("changes", [{"pid_namespace": 1}, {"boot": "00000000"}, {"host": "elsewhere", "boot": "0"}])
+async def test_one_whose_process_cannot_be_seen_lives_as_long_as_he_holds_his_file(
+    changes: dict[str, object], tmp_path: Path, records: BoxRecords
+) -> None:
+    """A gym in another container has process ids of its own; its claim's end is nobody's business while it lives."""
+    unseen = str(Owner.here().model_copy(update={"start_ticks": 1, **changes}))
+    write(records, "his", "box-1", owner=unseen, ends_by=1.0)
+    assert (await sweep(tmp_path)).removed == []
+    records.close()
+    assert (await sweep(tmp_path)).removed == ["box-1"]
+    assert owners_in(tmp_path) == []
+
+
+async def test_another_machine_s_record_is_kept_while_its_owner_lives(tmp_path: Path, records: BoxRecords) -> None:
+    """In a folder that machines share, a strange boot id is not always this machine's of before a restart."""
+    write(records, "theirs", "box-1")
+    path = tmp_path / "boxes/theirs.json"
+    path.write_text(path.read_text().replace(boot_id(), "another-machine"))
+    assert (await sweep(tmp_path)).removed == []
+    records.close()
+    assert (await sweep(tmp_path)).removed == ["box-1"]
+
+
+@pytest.mark.parametrize(("ends_by", "removed"), [(1.0, ["box-1"]), (None, []), (4e9, [])])
+async def test_one_of_whom_nothing_can_be_told_is_given_up_when_his_claim_has_ended(
+    ends_by: float | None, removed: list[str], tmp_path: Path, records: BoxRecords
+) -> None:
+    unseen = str(Owner.here().model_copy(update={"pid_namespace": 1}))
+    write(records, "his", "box-1", owner=unseen, lifeline="", ends_by=ends_by)
+    assert (await sweep(tmp_path)).removed == removed
+
+
+async def test_where_only_process_ids_tell_they_are_believed_both_ways(tmp_path: Path, records: BoxRecords) -> None:
+    """A pid that was used again is not the owner; one who can be seen to live is not dead by a clock."""
+    write(records, "reused", "box-1", owner=str(Owner.here().model_copy(update={"start_ticks": 1})), lifeline="")
+    write(records, "alive", "box-2", lifeline="", ends_by=1.0)
+    report = await sweep(tmp_path)
+    assert (report.removed, report.kept) == (["box-1"], 1)
+
+
+async def test_one_that_closes_leaves_its_file_only_with_what_it_could_not_remove(tmp_path: Path) -> None:
+    for leaves in (False, True):
+        records = BoxRecords(tmp_path)
+        write(records, "stuck", "box-1")
+        if not leaves:
+            records.remove("stuck")
+        records.close()
+        records.close()
+        assert len(owners_in(tmp_path)) == leaves
+    assert (await sweep(tmp_path)).removed == ["box-1"]
+    assert owners_in(tmp_path) == []
+
+
+async def test_records_of_before_there_were_lifelines_are_read(tmp_path: Path, records: BoxRecords) -> None:
+    write(records, "old", "box-1", owner=str(Owner.here().model_copy(update={"start_ticks": 1})))
+    path = tmp_path / "boxes/old.json"
+    fields = json.loads(path.read_text())
+    del fields["lifeline"], fields["ends_by"]
+    path.write_text(json.dumps(fields))
     assert (await sweep(tmp_path)).removed == ["box-1"]
 
 

@@ -14,9 +14,18 @@ from pathlib import Path
 
 from gym_core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from gym_core.sandbox.box.channel import Channel
+from gym_core.sandbox.box.layout import longest_s
 from gym_core.sandbox.box.relay import Relay
 from gym_core.sandbox.contract import ModelOnly, SandboxSpec
-from gym_core.sandbox.providers.docker.container import CONTROL, FILTER, INIT, Ground, container_body, enforcement
+from gym_core.sandbox.providers.docker.container import (
+    CONTROL,
+    FILTER,
+    INIT,
+    Ground,
+    Place,
+    container_body,
+    enforcement,
+)
 from gym_core.sandbox.providers.docker.engine import Engine, EngineInfo, Stderr
 from gym_core.sandbox.providers.local.state import BoxRecords, own_folder
 from gym_core.types.ids import SafeId
@@ -77,9 +86,11 @@ class DockerCell:
 
     async def open(self) -> None:
         """About half a second, most of it the engine's. When it raises, `close` takes away what there is by then."""
-        self._site.records.write(self.name, self._sandbox_id, cgroups=[], metadata=self._spec.metadata)
+        records = self._site.records
+        claim = records.claim(longest_s=longest_s(self._spec))
+        records.write(self.name, self._sandbox_id, claim=claim, cgroups=[], metadata=self._spec.metadata)
         with self._listening() as listener:
-            control = await self._start(listener)
+            control = await self._start(listener, Place(self._folder, self._site.python, claim))
         self._channel = channel = Channel(control, self._on_gone)
         self.init_pid = _peer_pid(control)
         async with asyncio.timeout(_READY_TIMEOUT_S):
@@ -142,9 +153,9 @@ class DockerCell:
             os.close(folder_fd)
             (self._folder / CONTROL).unlink(missing_ok=True)
 
-    async def _start(self, listener: socket.socket) -> socket.socket:
+    async def _start(self, listener: socket.socket, place: Place) -> socket.socket:
         """The socket to process 1, once it has called. Raises SandboxUnavailable when it does not."""
-        body = container_body(self._sandbox_id, self._spec, self._ground, folder=self._folder, python=self._site.python)
+        body = container_body(self._sandbox_id, self._spec, self._ground, place)
         self._starting = asyncio.create_task(self._started(body))
         return await self._called(listener, await asyncio.shield(self._starting))
 

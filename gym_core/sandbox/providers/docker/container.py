@@ -19,8 +19,8 @@ from gym_core.sandbox.box.layout import (
     InitStart,
 )
 from gym_core.sandbox.contract import ModelOnly, NetworkPolicy, SandboxInfo, SandboxSpec
-from gym_core.sandbox.owner import Owner
 from gym_core.sandbox.providers.docker.engine import ContainerInfo, EngineInfo, ImageInfo
+from gym_core.sandbox.providers.local.state import BoxRecords, Claim
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
 from gym_core.types.wire import JsonObject, Wire
@@ -29,7 +29,7 @@ USER = 1000
 LABEL = "gym.sandbox"
 """Its value is the sandbox's id; a container without it is none of ours."""
 
-_OWNER, _METADATA = "gym.owner", "gym.metadata"
+_OWNER, _LIFELINE, _ENDS_BY, _METADATA = "gym.owner", "gym.lifeline", "gym.ends-by", "gym.metadata"
 _FOLDER = "/.gym"
 CONTROL, FILTER, INIT = "control", "filter", "init.py"
 """Files of a sandbox's folder on the host, which it sees read-only."""
@@ -64,17 +64,28 @@ def enforcement(engine: EngineInfo, network: NetworkPolicy) -> SandboxEnforcemen
     )
 
 
-def container_body(sandbox_id: SafeId, spec: SandboxSpec, ground: Ground, *, folder: Path, python: str) -> JsonObject:
-    """As the engine's API takes it. `folder` holds the three files, for the engine to see too."""
+@dataclass(frozen=True)
+class Place:
+    """Of one container on this machine."""
+
+    folder: Path
+    """With the three files, for the engine to see too."""
+    python: str
+    claim: Claim
+
+
+def container_body(sandbox_id: SafeId, spec: SandboxSpec, ground: Ground, place: Place) -> JsonObject:
+    """As the engine's API takes it."""
     start = InitStart(control=f"{_FOLDER}/{CONTROL}", filter_path=f"{_FOLDER}/{FILTER}")
+    folder = place.folder
     return {
         "Image": ground.image.id,
-        "Entrypoint": start.argv(python, spec),
+        "Entrypoint": start.argv(place.python, spec),
         "Cmd": [],
         "User": f"{USER}:{USER}",
         "WorkingDir": spec.workdir,
         "Hostname": "sandbox",
-        "Labels": _labels(sandbox_id, spec),
+        "Labels": _labels(sandbox_id, spec, place.claim),
         "Healthcheck": {"Test": ["NONE"]},
         "AttachStderr": True,
         "HostConfig": {
@@ -130,10 +141,12 @@ def _tmpfs(spec: SandboxSpec, image: ImageInfo) -> JsonObject:
     }
 
 
-def _labels(sandbox_id: SafeId, spec: SandboxSpec) -> dict[str, str]:
+def _labels(sandbox_id: SafeId, spec: SandboxSpec, claim: Claim) -> dict[str, str]:
     return {
         LABEL: sandbox_id,
-        _OWNER: str(Owner.here()),
+        _OWNER: claim.owner,
+        _LIFELINE: claim.lifeline,
+        _ENDS_BY: "" if claim.ends_by is None else str(int(claim.ends_by)),
         _METADATA: json.dumps(spec.metadata),
     }
 
@@ -142,19 +155,28 @@ class _Metadata(Wire):
     metadata: dict[str, str]
 
 
-def sandbox_info(container: ContainerInfo) -> SandboxInfo:
+def sandbox_info(container: ContainerInfo, records: BoxRecords) -> SandboxInfo:
     """What its labels say. They are ours, but a person may have written them too."""
-    owner = Owner.parse(container.labels.get(_OWNER, ""))
+    claim = _claim(container.labels)
     created_at = container.created_at
     is_idle = container.state in _IDLE_STATES and time.time() > created_at + _IDLE_AFTER_S
     return SandboxInfo(
         sandbox_id=container.labels.get(LABEL, ""),
         provider="docker",
-        owner=container.labels.get(_OWNER, ""),
-        is_orphan=is_idle or (owner is not None and owner.is_known_dead),
+        owner=claim.owner,
+        is_orphan=is_idle or records.is_given_up(claim),
         created_at=created_at,
         expires_at=None,
         metadata=_metadata(container.labels.get(_METADATA, "{}")),
+    )
+
+
+def _claim(labels: dict[str, str]) -> Claim:
+    ends_by = labels.get(_ENDS_BY, "")
+    return Claim(
+        owner=labels.get(_OWNER, ""),
+        lifeline=labels.get(_LIFELINE, ""),
+        ends_by=float(ends_by) if ends_by.isascii() and ends_by.isdigit() else None,
     )
 
 

@@ -81,6 +81,8 @@ class DockerProvider:
 
     async def aclose(self) -> None:
         await asyncio.gather(*(box.close() for box in list(self._boxes.values())))
+        if self._site:
+            self._site.records.close()
         await self._engine.aclose()
 
     async def _survey(self) -> Site:

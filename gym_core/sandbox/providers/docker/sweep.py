@@ -21,9 +21,11 @@ class Seen:
 async def look(engine: Engine, records: BoxRecords) -> list[Seen]:
     """The engine's containers, whoever made them, and what dead owners left of theirs in our state folder. A container
     ends with its owner by itself; its folder does not."""
-    seen = [Seen(container.name, sandbox_info(container)) for container in await engine.containers(LABEL)]
+    seen = [Seen(container.name, sandbox_info(container, records)) for container in await engine.containers(LABEL)]
     names = {one.name for one in seen}
-    left = {name: record for name, record in records.read_all().items() if name not in names and record.is_orphan}
+    left = {
+        name: record for name, record in records.read_all().items() if name not in names and records.is_orphan(record)
+    }
     return [*seen, *(Seen(name, _leftover(record)) for name, record in left.items())]
 
 
@@ -51,4 +53,5 @@ async def sweep(engine: Engine, state_path: Path) -> SweepReport:
         await asyncio.to_thread(shutil.rmtree, state_path / seen.name, ignore_errors=True)
         records.remove(seen.name)
         removed.append(seen.info.sandbox_id)
+    records.clear_owners()
     return SweepReport(removed=removed, kept=kept)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from gym_core.errors import SandboxLost, SandboxUnavailable
 from gym_core.sandbox.box.channel import Channel
-from gym_core.sandbox.box.layout import ENV, OPEN_FILES, InitStart
+from gym_core.sandbox.box.layout import ENV, OPEN_FILES, InitStart, longest_s
 from gym_core.sandbox.box.relay import Relay
 from gym_core.sandbox.contract import ModelOnly, SandboxSpec
 from gym_core.sandbox.providers.local import diagnosis
@@ -90,6 +90,7 @@ class Cell:
         self._host.records.write(
             self.name,
             self._sandbox_id,
+            claim=self._host.records.claim(longest_s=longest_s(self._spec)),
             cgroups=self._cgroup.folders if self._cgroup else [],
             metadata=self._spec.metadata,
         )

@@ -46,6 +46,7 @@ class Host:
 
     def close(self) -> None:
         self.bubblewrap.close()
+        self.records.close()
         if self.uids:
             self.uids.close()
         if self.cgroups:

@@ -66,17 +66,18 @@ class LocalProvider:
 
     async def list(self) -> list[SandboxInfo]:
         """All that share our `state_dir`."""
+        records = BoxRecords(self._config.state_path)
         return [
             SandboxInfo(
                 sandbox_id=record.sandbox_id,
                 provider=self.name,
                 owner=record.owner,
-                is_orphan=record.is_orphan,
+                is_orphan=records.is_orphan(record),
                 created_at=record.created_at,
                 expires_at=self._expiry_of(name),
                 metadata=record.metadata,
             )
-            for name, record in BoxRecords(self._config.state_path).read_all().items()
+            for name, record in records.read_all().items()
         ]
 
     async def sweep(self) -> SweepReport:

@@ -1,6 +1,7 @@
 """What a provider writes down about its sandboxes, so that another process can clean up after one that was killed.
 
-One small JSON file per sandbox, written before anything is made for it and removed after all of it is gone.
+One small JSON file per sandbox, written before anything is made for it and removed after all of it is gone; and one
+file per provider that it holds a lock on while it lives.
 """
 
 import os
@@ -12,9 +13,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.lifeline import Lifeline, clear, is_held
 from gym_core.sandbox.owner import Owner, boot_id
 from gym_core.types.ids import SafeId
 from gym_core.types.wire import Wire
+
+_END_MARGIN_S = 600.0
+"""For clocks that differ, and for an end that takes its time."""
 
 
 def default_state_dir() -> Path:
@@ -38,10 +43,19 @@ def own_folder(path: Path) -> Path:
     return path
 
 
-class BoxRecord(Wire):
-    sandbox_id: SafeId
+class Claim(Wire):
+    """Whose something is, and until when at most."""
+
     owner: str
     """As `Owner` writes it."""
+    lifeline: str = ""
+    """Name of the file that the owner holds a lock on; "" for one who did not say."""
+    ends_by: float | None = None
+    """Unix time, seconds: by then he has no use for it, however long he lives. None where he did not say."""
+
+
+class BoxRecord(Claim):
+    sandbox_id: SafeId
     boot_id: str
     created_at: float
     """Unix time, seconds."""
@@ -49,25 +63,31 @@ class BoxRecord(Wire):
     """Folders made for it, if they were."""
     metadata: dict[str, str]
 
-    @property
-    def is_orphan(self) -> bool:
-        """A restart of this machine ends sandboxes; else its owner must be known to be dead."""
-        owner = Owner.parse(self.owner)
-        return self.boot_id != boot_id() or (owner is not None and owner.is_known_dead)
-
 
 class BoxRecords:
-    """The records of all providers that share a state folder."""
+    """The records of all providers that share a state folder. One that writes some is to be closed."""
 
     def __init__(self, state_dir: Path) -> None:
         self._folder = state_dir / "boxes"
+        self._owners = state_dir / "owners"
         self._boot_id = boot_id()
         self._owner = str(Owner.here())
+        self._lifeline: Lifeline | None = None
 
-    def write(self, name: str, sandbox_id: SafeId, *, cgroups: list[Path], metadata: dict[str, str]) -> None:
+    def claim(self, *, longest_s: float) -> Claim:
+        """On what we are about to make, and have for `longest_s` at most. Raises SandboxUnavailable."""
+        if self._lifeline is None:
+            own_folder(self._owners.parent)
+            self._lifeline = Lifeline.take(own_folder(self._owners))
+        ends_by = time.time() + longest_s + _END_MARGIN_S
+        return Claim(owner=self._owner, lifeline=self._lifeline.name, ends_by=ends_by)
+
+    def write(
+        self, name: str, sandbox_id: SafeId, *, claim: Claim, cgroups: list[Path], metadata: dict[str, str]
+    ) -> None:
         record = BoxRecord(
+            **claim.model_dump(),
             sandbox_id=sandbox_id,
-            owner=self._owner,
             boot_id=self._boot_id,
             created_at=time.time(),
             cgroups=[str(path) for path in cgroups],
@@ -92,3 +112,30 @@ class BoxRecords:
             except (FileNotFoundError, ValidationError):
                 continue
         return records
+
+    def is_orphan(self, record: BoxRecord) -> bool:
+        """A restart of this machine ends sandboxes, unless it is another machine's; else see `is_given_up`."""
+        if record.boot_id != self._boot_id:
+            return not is_held(self._owners, record.lifeline)
+        return self.is_given_up(record)
+
+    def is_given_up(self, claim: Claim) -> bool:
+        """Its owner is known to be dead. Where nothing tells, he is taken for alive until the claim ends."""
+        held = is_held(self._owners, claim.lifeline)
+        if held is not None:
+            return not held
+        owner = Owner.parse(claim.owner)
+        if owner is not None and owner.is_known_dead:
+            return True
+        return not (owner and owner.can_be_seen) and claim.ends_by is not None and claim.ends_by < time.time()
+
+    def clear_owners(self) -> None:
+        """Forget the dead who left nothing, or nothing any more."""
+        clear(self._owners, needed={record.lifeline for record in self.read_all().values()})
+
+    def close(self) -> None:
+        if self._lifeline is None:
+            return
+        name, lifeline = self._lifeline.name, self._lifeline
+        self._lifeline = None
+        lifeline.let_go(leaves_something=any(record.lifeline == name for record in self.read_all().values()))

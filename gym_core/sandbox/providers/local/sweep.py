@@ -8,14 +8,15 @@ from gym_core.sandbox.providers.local.state import BoxRecords
 
 
 async def sweep(state_dir: Path) -> SweepReport:
-    """Safe beside living providers: an owner is known by its pid and its start time."""
+    """Safe beside living providers, those in other containers too."""
     records = BoxRecords(state_dir)
     removed, kept = [], 0
     for name, record in records.read_all().items():
-        if not record.is_orphan:
+        if not records.is_orphan(record):
             kept += 1
             continue
         await remove_groups([Path(folder) for folder in record.cgroups])
         records.remove(name)
         removed.append(record.sandbox_id)
+    records.clear_owners()
     return SweepReport(removed=removed, kept=kept)
