@@ -89,7 +89,9 @@ def test_what_is_no_provider_s_business_is_a_mistake(tmp_path: Path, capsys: pyt
 def test_the_sandboxes_of_several_blocks_are_one_list(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], config: Path
 ) -> None:
-    BoxRecords(tmp_path / "more").write("more", "box-more", cgroups=[], metadata={})
+    records = BoxRecords(tmp_path / "more")
+    records.write("more", "box-more", claim=records.claim(longest_s=60), cgroups=[], metadata={})
+    records.close()
     other = tmp_path / "other.yaml"
     other.write_text(f"more_boxes:\n  local:\n    state_dir: {tmp_path / 'more'}\n")
     assert main(["sandbox", "list", "--config", str(config), "--config", str(other)]) == 0
