@@ -1,5 +1,6 @@
 """A run in which all that a model, a dataset, a judge or a file name may say is an attack on whoever shows it."""
 
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,8 @@ ATTACKS = tuple(
 )
 
 HUGE_LINE_BYTES = 10_000_000
+
+_HIDDEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"})
 
 SVG_PICTURE = _SVG.encode()
 HTML_PICTURE = b"\x89PNG\r\n\x1a\n" + f"<html><script>{_DO}</script>{_SVG}</html>".encode()
@@ -207,3 +210,8 @@ def _with_pictures(index: int) -> MadeRollout:
 def _masked(index: int) -> MadeRollout:
     task = MadeTask(f"{SEEN} masked", "1", image_url=PATHS[0])
     return MadeRollout(task, [], index=index, failure=FailureKind.SANDBOX_LOST, reason=" ".join(ATTACKS)[:1900])
+
+
+def hidden_in(text: str) -> set[str]:
+    """Characters of a terminal's output that move its cursor, turn the direction of text, or show nothing."""
+    return {char for char in text if char != "\n" and unicodedata.category(char) in _HIDDEN}
