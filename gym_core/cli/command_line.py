@@ -128,8 +128,10 @@ def _add_export(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
     export = _command(
         commands,
         "export",
-        "write the training samples of saved runs in a trainer's format",
+        "write saved runs as training samples in a trainer's format, or as flat rows, or log them to a tracker",
         "gym export --format parquet --output train.parquet results/babyvision.jsonl",
+        "gym export --format rows_csv --output rows.csv results/babyvision.jsonl",
+        "gym export --to wandb --project babyvision results/babyvision.jsonl",
         "gym export --format nemo_rl --images inline --output rows.jsonl results/one.jsonl results/two.jsonl",
         handler="gym_core.cli.export:export_command",
     )

@@ -1,11 +1,13 @@
-"""`gym export`: the training samples of saved runs, in a trainer's own format."""
+"""`gym export`: saved runs as training samples in a trainer's own format, as flat rows, or to a tracker."""
 
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from gym_core.cli.export_rows import ROW_FORMATS, TRACKERS, export_rows, export_to_tracker
 from gym_core.cli.terminal import counted, printable, say, table, tell
+from gym_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gym_core.export.report import ExportReport
@@ -18,10 +20,13 @@ IMAGES = ("reference", "inline", "files")
 
 def add_export_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN.jsonl", nargs="+", type=Path, help="output file of a run; repeatable")
-    parser.add_argument("--format", choices=FORMATS, required=True, help="docs/training.md says what each holds")
+    parser.add_argument("--format", choices=(*FORMATS, *ROW_FORMATS), help="docs/export.md says what each holds")
+    parser.add_argument("--to", choices=TRACKERS, help="instead of --format: log the runs there, each as one run")
     parser.add_argument(
-        "--output", type=Path, metavar="PATH", required=True, help="file to write; PATH.json says what it is"
+        "--output", type=Path, metavar="PATH", help="file to write; of training data, PATH.json says what it is"
     )
+    parser.add_argument("--project", metavar="NAME", help="with --to: project or experiment (default: gym)")
+    parser.add_argument("--name", metavar="NAME", help="with --to: name of the run (default: its file's)")
     parser.add_argument(
         "--branches",
         choices=("main", "all"),
@@ -42,7 +47,39 @@ def add_export_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_OF_TRAINING = {"branches": "main", "images": "reference", "include_masked": False, "allow_missing_manifest": False}
+"""Flags of training formats alone, with their defaults."""
+
+
 def export_command(args: argparse.Namespace) -> int:
+    _check(args)
+    if args.to is not None:
+        return export_to_tracker(args)
+    return export_rows(args) if args.format in ROW_FORMATS else export_samples(args)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Which flags go together. Raises ConfigError with every one that does not."""
+    problems = []
+    if (args.format is None) == (args.to is None):
+        problems.append("export: give --format and --output for a file, or --to for a tracker")
+    if args.to is not None and args.output is not None:
+        problems.append("export: --output goes with --format")
+    if args.format is not None and args.output is None:
+        problems.append("export: --format needs --output PATH")
+    if args.to is None and (args.project or args.name):
+        problems.append("export: --project and --name go with --to")
+    if args.to is not None or args.format in ROW_FORMATS:
+        given = [name for name, default in _OF_TRAINING.items() if getattr(args, name) != default]
+        problems += [
+            f"export: --{name.replace('_', '-')} is for training formats: {', '.join(FORMATS)}" for name in given
+        ]
+    if problems:
+        raise ConfigError(problems)
+    args.project = args.project or "gym"
+
+
+def export_samples(args: argparse.Namespace) -> int:
     from gym_core.export.images import ImageMode
     from gym_core.export.job import ExportOptions, export_runs
     from gym_core.export.writers import ExportFormat

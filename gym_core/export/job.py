@@ -10,6 +10,7 @@ from gym_core.errors import ConfigError
 from gym_core.export.formats.nemo_rl import NoSequence
 from gym_core.export.images import ImageMode, copy_images, with_data_urls
 from gym_core.export.report import ExportedRun, ExportReport, Tally
+from gym_core.export.runs import open_runs, refuse_existing, torn_warning
 from gym_core.export.samples import Branches, NoSamples, read_session
 from gym_core.export.writers import ExportFormat, ExportWriter, PlayedRollout, open_writer
 from gym_core.rollout.output import write_json
@@ -51,11 +52,8 @@ class ExportOptions:
 
 def export_runs(options: ExportOptions) -> ExportReport:
     """Write the export and what it is. Raises ConfigError; a failed export leaves neither file, maybe pictures."""
-    runs = [SavedRun(path) for path in options.runs]
-    _refuse_twice(runs)
-    for path in (options.output, options.report):
-        if path.exists():
-            raise ConfigError(f"export: {path} is there already; choose another --output (nothing is overwritten)")
+    runs = open_runs(options.runs)
+    refuse_existing(options.output, options.report)
     tally = Tally()
     tally.warnings += _warnings(runs)
     sessions: set[str] = set()
@@ -74,15 +72,6 @@ def export_runs(options: ExportOptions) -> ExportReport:
     except OSError as error:
         raise ConfigError(f"export to {options.output}: {error}") from error
     return report
-
-
-def _refuse_twice(runs: Sequence[SavedRun]) -> None:
-    seen: set[Path] = set()
-    for run in runs:
-        path = run.files.rollouts.resolve()
-        if path in seen:
-            raise ConfigError(f"export: {run.files.rollouts} is given twice; its samples would count twice")
-        seen.add(path)
 
 
 def _refuse_again(record: RolloutRecord, run: SavedRun, sessions: set[str]) -> None:
@@ -112,8 +101,8 @@ def _warnings(runs: Sequence[SavedRun]) -> Iterator[str]:
     for run in runs:
         if run.lacks is not None:
             yield f"{run.lacks}: its samples are not checked for pictures, garbled prompts, or kind of logprobs"
-        if run.torn_bytes:
-            yield f"{run.files.rollouts}: the last line is cut off or damaged: {run.torn_bytes} bytes were not read"
+        if torn := torn_warning(run):
+            yield torn
 
 
 def _export(

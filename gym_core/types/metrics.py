@@ -1,5 +1,6 @@
 """The metrics report of a run: `X_aggregate_metrics.json`."""
 
+from gym_core.types.cost import Spend
 from gym_core.types.sample import DriftReason
 from gym_core.types.wire import Wire
 
@@ -101,3 +102,5 @@ class MetricsReport(Wire):
     """Share of measured rollouts on which the deterministic matcher and the verdict agree; None without both."""
     sequences: SequenceReport | None = None
     """None when the endpoint gave no token ids."""
+    spend: Spend | None = None
+    """Tokens, cost and time of every attempt; None in reports of before 0.2."""
