@@ -2,10 +2,10 @@
 
     python -m tests.bench sessions [--sessions 24] [--engine tiny|vllm] [--concurrency 3] [--keep FOLDER]
 
-On the tiny engine (examples/tiny_vlm) or on the real vLLM that `make vllm` installs. Half of the sessions with `exact_prefix`; the others with prompts rendered anew, after answers cut into tokens at random
-(with and without reasoning) or in the tokenizer's own tokens (tests/live/token_exact). Every sample is checked
-against the engine's own log, and its log-probabilities are recomputed by transformers. Ends with 1 if anything does not
-hold.
+On the tiny engine (examples/tiny_vlm) or on the real vLLM that `make vllm` installs. Half of the sessions with
+`exact_prefix`; the others with prompts rendered anew: on the tiny engine after answers cut into tokens at random (with
+and without reasoning) or in the tokenizer's own tokens (tests/live/token_exact). Every sample is checked against the
+engine's own log, and its log-probabilities are recomputed by transformers. Ends with 1 if anything does not hold.
 """
 
 import argparse
