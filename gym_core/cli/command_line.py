@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
+from gym_core.cli.saved_summary import add_summary_flags, add_table_flag
 from gym_core.cli.selection import add_run_flags, add_selectors
 from gym_core.cli.terminal import printable, say, tell
 from gym_core.errors import ConfigError, EpisodeError
@@ -99,6 +100,32 @@ def _add_eval(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
     )
     add_selectors(run)
     add_run_flags(run)
+    add_table_flag(run)
+    _add_numbers(group)
+
+
+def _add_numbers(group: "_SubParsers[argparse.ArgumentParser]") -> None:
+    """The commands of `eval` that read what was run."""
+    from gym_core.cli.compare import add_compare_flags
+
+    summary = _command(
+        group,
+        "summary",
+        "print the numbers of saved runs: means with intervals, pass@k, by category, what is masked or missing",
+        "gym eval summary results/babyvision.jsonl",
+        "gym eval summary --table babyvision results/one.jsonl results/two.jsonl",
+        "gym eval summary results/with_tools.jsonl --baseline results/without_tools.jsonl",
+        handler="gym_core.cli.saved_summary:summary_command",
+    )
+    add_summary_flags(summary)
+    compare = _command(
+        group,
+        "compare",
+        "compare two saved runs task by task: the difference with its interval, and the tasks that flipped",
+        "gym eval compare results/before.jsonl results/after.jsonl",
+        handler="gym_core.cli.compare:compare_command",
+    )
+    add_compare_flags(compare)
 
 
 def _add_env(commands: "_SubParsers[argparse.ArgumentParser]") -> None:

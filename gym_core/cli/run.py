@@ -6,6 +6,7 @@ Servers begin to import before anything else does; hence the imports inside.
 import argparse
 import asyncio
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gym_core.cli.selection import Selection
@@ -31,13 +32,15 @@ def run_command(args: argparse.Namespace) -> int:
                 say(line)
             return 0
         make_ready(evaluation)
-    return _run(evaluation, warmup)
+    return run_evaluation(evaluation, warmup, table=args.table)
 
 
-def _run(evaluation: "Evaluation", warmup: "Warmup") -> int:
+def run_evaluation(evaluation: "Evaluation", warmup: "Warmup", *, table: str | None = None) -> int:
+    """The exit code. What came out is printed, in a table of that kind too."""
     from gym_core.cli.display import make_display
     from gym_core.cli.evaluate import evaluate, exit_code
     from gym_core.cli.launcher import open_gym
+    from gym_core.cli.saved_summary import table_lines
     from gym_core.cli.summary import summary_lines
     from gym_core.types.run import RunState
 
@@ -45,6 +48,9 @@ def _run(evaluation: "Evaluation", warmup: "Warmup") -> int:
     result = asyncio.run(evaluate(evaluation, display, opener=lambda checked: open_gym(checked, warmup=warmup)))
     for line in summary_lines(result):
         say(line)
+    if table is not None and result.metrics is not None and result.metrics.coverage.finished:
+        for line in table_lines(Path(evaluation.options.output_jsonl_fpath).expanduser(), table):
+            say(line)
     code = exit_code(result, evaluation.options)
     if code == 1 and result.progress.state is RunState.DONE:
         limit = f"more than max_masked_fraction={evaluation.options.max_masked_fraction:g} of them"

@@ -17,7 +17,7 @@ def summary_lines(result: RunResult) -> list[str]:
     if progress.message:
         lines[0] += f": {printable(progress.message)}"
     if result.metrics is not None:
-        lines += _metrics_lines(result.metrics)
+        lines += metrics_lines(result.metrics)
     written = {name: path for name, path in result.files.items() if Path(path).exists()}
     lines += _section("files", [(name, written[name]) for name in _files_in_order(written)])
     if progress.done < progress.total and progress.state is not RunState.DONE:
@@ -36,7 +36,7 @@ def estimate_text(estimate: Estimate) -> str:
     return f"{mean}  [{estimate.ci_low_95:.4f}, {estimate.ci_high_95:.4f}]"
 
 
-def _metrics_lines(report: MetricsReport) -> list[str]:
+def metrics_lines(report: MetricsReport) -> list[str]:
     coverage = report.coverage
     throughout = f"{counted(coverage.fully_masked_tasks, 'task')} masked throughout"
     lines = [
@@ -52,8 +52,11 @@ def _metrics_lines(report: MetricsReport) -> list[str]:
         )
     if report.sequences is not None:
         lines.append(_sequences_line(report.sequences))
-    others = {name: value for name, value in report.key_metrics.items() if name != "mean/reward"}
+    shown_below = {"mean/reward", *(f"pass@{k}" for k in report.pass_at)}
+    others = {name: value for name, value in report.key_metrics.items() if name not in shown_below}
     lines += _section("metrics", [(name, f"{value:.4f}") for name, value in sorted(others.items())])
+    lines += _section("pass@k", [(f"pass@{k}", *_estimate_cells(item)) for k, item in sorted(report.pass_at.items())])
+    lines += _section("passes", _passes(report))
     lines += _section("by category", _estimates(report.by_category))
     lines += _section("by subtype", _estimates(report.by_subtype))
     lines += _section("failures", _failures(report))
@@ -91,7 +94,34 @@ def _section(title: str, rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _estimates(estimates: Mapping[str, Estimate]) -> list[tuple[str, ...]]:
-    return [(name, estimate_text(item), counted(item.tasks, "task")) for name, item in sorted(estimates.items())]
+    return [(name, *_estimate_cells(item)) for name, item in sorted(estimates.items())]
+
+
+def _estimate_cells(item: Estimate) -> tuple[str, str, str]:
+    left_out = left_out_text(item.masked, item.missing, item.unmeasured_tasks)
+    return estimate_text(item), counted(item.tasks, "task"), left_out
+
+
+def left_out_text(masked: int, missing: int, unmeasured_tasks: int) -> str:
+    """What is in no mean, to stand beside it: "2 masked, 1 missing, 1 task not measured"; "" when nothing is."""
+    parts = [f"{count} {word}" for count, word in ((masked, "masked"), (missing, "missing")) if count]
+    if unmeasured_tasks:
+        parts.append(f"{counted(unmeasured_tasks, 'task')} not measured")
+    return ", ".join(parts)
+
+
+def _passes(report: MetricsReport) -> list[tuple[str, ...]]:
+    if len(report.passes) < 2:
+        return []
+    return [
+        (
+            f"pass {score.repeat + 1}",
+            "not measured" if score.mean is None else f"{score.mean:.4f}",
+            f"{score.measured} measured",
+            left_out_text(score.masked, score.missing, 0),
+        )
+        for score in report.passes
+    ]
 
 
 def _failures(report: MetricsReport) -> list[tuple[str, ...]]:

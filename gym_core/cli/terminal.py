@@ -1,6 +1,7 @@
 """What reaches the terminal: lines, with everything a stranger could hide in them taken out."""
 
 import sys
+from collections.abc import Sequence
 
 
 def printable(text: str, *, max_characters: int = 500) -> str:
@@ -22,7 +23,7 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def table(rows: list[tuple[str, ...]], *, indent: str = "  ") -> list[str]:
+def table(rows: Sequence[tuple[str, ...]], *, indent: str = "  ") -> list[str]:
     """Rows of cells as aligned lines; the last column is not padded."""
     if not rows:
         return []

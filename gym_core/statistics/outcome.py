@@ -11,6 +11,10 @@ MATCHER = "matcher"
 """What a row gives as its `judge_model` when the rule-based matcher was the judge; null says so too."""
 
 
+_MAX_ANSWER_CHARACTERS = 2000
+"""Of an answer that is kept for statistics; the record has it whole."""
+
+
 @dataclass(frozen=True)
 class PlannedRollout:
     """One that a run set out to do, whatever became of it."""
@@ -80,9 +84,9 @@ def outcome_of(record: RolloutRecord) -> Outcome:
 
 
 def answer_of(record: RolloutRecord) -> str | None:
-    """The extracted answer, where the environment's rows have one."""
+    """The beginning of the extracted answer, where the environment's rows have one."""
     answer = record.verification.details.get("extracted_answer")
-    return answer if isinstance(answer, str) and answer.strip() else None
+    return answer[:_MAX_ANSWER_CHARACTERS] if isinstance(answer, str) and answer.strip() else None
 
 
 def _agrees_with_matcher(reward: float | None, details: Mapping[str, object]) -> bool | None:

@@ -19,6 +19,8 @@ from tests.unit.config.house import House
 COMMANDS = [
     "eval prepare",
     "eval run",
+    "eval summary",
+    "eval compare",
     "env start",
     "env status",
     "serve",

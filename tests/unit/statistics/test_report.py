@@ -8,20 +8,13 @@ import pytest
 
 from gym_core.rollout.plan import plan_rollouts
 from gym_core.statistics.clustered_mean import estimate
-from gym_core.statistics.outcome import outcome_of
+from gym_core.statistics.outcome import Outcome, PlannedRollout, outcome_of
 from gym_core.statistics.pass_at_k import pass_at_k
 from gym_core.statistics.report import aggregate
 from gym_core.statistics.student_t import t_quantile_975
+from gym_core.types.metrics import MetricsReport
 from gym_core.types.verification import Verification
 from tests.fakes.rollouts import make_record, make_task
-
-
-@pytest.mark.parametrize(
-    ("degrees", "expected"),
-    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (10, 2.228), (30, 2.042), (387, 1.966)],
-)
-def test_t_quantiles_are_those_of_the_tables(degrees: int, expected: float) -> None:
-    assert t_quantile_975(degrees) == pytest.approx(expected, rel=4e-3)
 
 
 def test_with_one_rollout_a_task_the_interval_is_the_ordinary_t_interval() -> None:
@@ -102,3 +95,59 @@ def test_the_matcher_is_compared_with_verdicts_of_others_alone(
         for request, found in zip(requests, details, strict=True)
     ]
     assert aggregate([outcome_of(r) for r in records], environment="e", expected=2).matcher_agreement == agreement
+
+
+def outcome(task: str, repeat: int, reward: float | None, *, answer: str | None = "1", category: str = "c") -> Outcome:
+    failure = "sandbox_lost" if reward is None else None
+    return Outcome(task, repeat, reward, category, "s", failure, None, {}, {}, {}, answer=answer)
+
+
+def test_masked_missing_and_unmeasured_are_counted_beside_each_mean() -> None:
+    outcomes = [outcome("a", 0, 1.0), outcome("a", 1, None), outcome("b", 0, None), outcome("b", 1, None)]
+    planned = [PlannedRollout(task, repeat, "c", "s") for task in "abd" for repeat in range(2)]
+    report = aggregate(outcomes, environment="e", expected=6, planned=planned)
+    for found in (report.reward, report.by_category["c"], report.by_subtype["c/s"]):
+        assert (found.mean, found.tasks, found.rollouts) == (1.0, 1, 1)
+        assert (found.masked, found.missing, found.unmeasured_tasks) == (3, 2, 2)
+    assert [(p.measured, p.masked, p.missing) for p in report.passes] == [(1, 1, 1), (0, 2, 1)]
+
+
+def test_a_category_of_which_nothing_is_measured_is_there_without_a_mean() -> None:
+    outcomes = [outcome("a", 0, 1.0), outcome("b", 0, None, category="masked")]
+    report = aggregate(outcomes, environment="e", expected=3, planned=[PlannedRollout("d", 0, "missing", "")])
+    assert report.by_category["masked"].mean is None
+    assert report.by_category["missing"].model_dump(include={"mean", "missing", "unmeasured_tasks"}) == {
+        "mean": None, "missing": 1, "unmeasured_tasks": 1,
+    }  # fmt: skip
+
+
+def test_pass_at_k_is_of_the_tasks_with_enough_measured_repeats() -> None:
+    rewards = {"a": [1.0, 0.0, 0.0], "b": [0.0, 0.0], "c": [1.0]}
+    outcomes = [outcome(task, n, reward) for task, tried in rewards.items() for n, reward in enumerate(tried)]
+    report = aggregate(outcomes, environment="e", expected=6)
+    assert {k: (found.tasks, found.mean) for k, found in report.pass_at.items()} == {
+        1: (3, pytest.approx((1 / 3 + 0 + 1) / 3)),
+        2: (2, pytest.approx((2 / 3 + 0) / 2)),
+        3: (1, 1.0),
+    }
+    assert "pass@1" not in report.key_metrics
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"), [(("1", "1", "2"), 1.0), ((None, None, None), None), ((None, "1", "2"), None)]
+)
+def test_the_majority_is_counted_only_where_rows_say_what_was_answered(
+    answers: tuple[str | None, ...], expected: float | None
+) -> None:
+    rewards = [1.0, 1.0, 0.0]
+    outcomes = [outcome("a", n, r, answer=x) for n, (r, x) in enumerate(zip(rewards, answers, strict=True))]
+    assert aggregate(outcomes, environment="e", expected=3).key_metrics.get("majority@3") == expected
+
+
+def test_a_report_from_before_these_fields_is_still_read() -> None:
+    report = aggregate([outcome("a", 0, 1.0)], environment="e", expected=1).model_dump(mode="json")
+    for new in ("pass_at", "passes"):
+        del report[new]
+    for new in ("masked", "missing", "unmeasured_tasks"):
+        del report["reward"][new]
+    assert MetricsReport.model_validate(report).reward.mean == 1.0
