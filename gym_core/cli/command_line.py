@@ -63,6 +63,7 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     _add_eval(commands)
     _add_env(commands)
     _add_export(commands)
+    _add_view(commands)
     _add_serve(commands)
     _add_config(commands)
     _add_list(commands)
@@ -163,6 +164,20 @@ def _add_export(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
         handler="gym_core.cli.export:export_command",
     )
     add_export_flags(export)
+
+
+def _add_view(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
+    from gym_core.cli.view import add_view_flags
+
+    view = _command(
+        commands,
+        "view",
+        "look at finished and running runs in a browser, every picture the model saw included",
+        "gym view results",
+        "gym view --export look.html --rollout t1-r0-172a79b1 results/demo/puzzles.jsonl",
+        handler="gym_core.cli.view:view_command",
+    )
+    add_view_flags(view)
 
 
 def _add_serve(commands: "_SubParsers[argparse.ArgumentParser]") -> None:

@@ -1,0 +1,64 @@
+"""`gym view`: look at runs in a browser, or write them into one file."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gym_core.cli.terminal import counted, printable, say, tell
+
+if TYPE_CHECKING:
+    from gym_core.viewer.shelf import Shelf
+
+
+def add_view_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        type=Path,
+        help="output file of a run, or a folder that holds some; repeatable",
+    )
+    parser.add_argument("--port", type=int, default=0, metavar="PORT", help="of 127.0.0.1; default: a free one")
+    parser.add_argument("--export", type=Path, metavar="OUT.html", help="write one self-contained file and end")
+    parser.add_argument(
+        "--rollout", action="append", default=[], metavar="ID", help="with --export: only these rollouts; repeatable"
+    )
+    parser.add_argument(
+        "--max-mb",
+        type=int,
+        default=64,
+        metavar="N",
+        help="with --export: of all pictures together (default 64); what does not fit is named and left out",
+    )
+
+
+def view_command(args: argparse.Namespace) -> int:
+    from gym_core.viewer.shelf import Shelf
+
+    shelf = Shelf(args.paths)
+    if args.export is None:
+        return _serve(shelf, args.port)
+    from gym_core.viewer.export import ExportLimits, export_page
+
+    report = export_page(shelf, args.export, args.rollout, ExportLimits(image_bytes=args.max_mb << 20))
+    for warning in report.warnings:
+        tell(f"warning: {printable(warning)}")
+    what = (
+        f"{counted(report.rollouts, 'rollout')} of {counted(report.runs, 'run')}, {counted(report.images, 'picture')}"
+    )
+    say(f"{args.export}: {what}, {report.bytes / 1e6:.1f} MB")
+    return 0
+
+
+def _serve(shelf: "Shelf", port: int) -> int:
+    from gym_core.http.auth import new_token
+    from gym_core.viewer.app import Viewer
+    from gym_core.viewer.serving import LOOPBACK, listen, serve
+
+    viewer = Viewer(shelf, new_token())
+    with listen(port) as listener:
+        say(f"runs  {len(shelf.runs())}")
+        say(f"open  http://{LOOPBACK}:{listener.getsockname()[1]}/#token={viewer.token}")
+        say("stop  Ctrl-C")
+        serve(viewer.make_app(), listener)
+    return 0

@@ -1,0 +1,105 @@
+"""The broken attempts of a run, from its failures file."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import msgspec
+
+from gym_core.viewer.follow import FollowedFile
+from gym_core.viewer.types import BrokenAttempt
+
+MAX_LISTED = 200
+_MAX_REASON = 2000
+
+
+class _Failure(msgspec.Struct):
+    kind: str = ""
+    reason: str = ""
+    stage: str = ""
+
+
+class _Capture(msgspec.Struct):
+    session_id: str = ""
+
+
+class _Evidence(msgspec.Struct):
+    capture: _Capture | None = None
+
+
+class _Line(msgspec.Struct):
+    task_hash: str
+    repeat: int
+    attempt: int
+    failure: _Failure
+    task_index: int = 0
+    failed_at: float = 0.0
+    evidence: _Evidence | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+class FailureIndex:
+    def __init__(self, path: Path) -> None:
+        self._file = FollowedFile(path)
+        self._generation = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._all: list[BrokenAttempt] = []
+        self._by_key: dict[tuple[str, int], list[BrokenAttempt]] = defaultdict(list)
+        self.by_kind: Counter[str] = Counter()
+        self.session_ids: list[str] = []
+
+    def refresh(self) -> None:
+        """Raises OSError."""
+        for line in self._file.news():
+            self._drop_replaced()
+            try:
+                found = _DECODER.decode(line.content)
+            except (ValueError, RecursionError):
+                self._file.note_damage()
+                continue
+            self._add(found)
+        self._drop_replaced()
+
+    def _add(self, line: _Line) -> None:
+        attempt = BrokenAttempt(
+            task_hash=line.task_hash,
+            repeat=line.repeat,
+            attempt=line.attempt,
+            task_index=line.task_index,
+            failed_at=line.failed_at,
+            kind=line.failure.kind[:100],
+            reason=line.failure.reason[:_MAX_REASON],
+            stage=line.failure.stage[:100],
+        )
+        self._all.append(attempt)
+        self._by_key[line.task_hash, line.repeat].append(attempt)
+        self.by_kind[attempt.kind] += 1
+        if line.evidence and line.evidence.capture:
+            self.session_ids.append(line.evidence.capture.session_id)
+
+    def _drop_replaced(self) -> None:
+        if self._generation != self._file.generation:
+            self._generation = self._file.generation
+            self._clear()
+
+    @property
+    def total(self) -> int:
+        return len(self._all)
+
+    @property
+    def damaged(self) -> int:
+        return len(self._file.damaged_lines)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        return self._generation, len(self._all)
+
+    def latest(self) -> list[BrokenAttempt]:
+        """The newest first."""
+        return self._all[: -MAX_LISTED - 1 : -1]
+
+    def of(self, task_hash: str, repeat: int) -> list[BrokenAttempt]:
+        return list(self._by_key.get((task_hash, repeat), []))

@@ -1,0 +1,111 @@
+"""A JSONL file that may still be written, read on from where one stopped. Whole lines only; damage is counted.
+
+A run's own reader (`gym_core.rollout.sink`) refuses a damaged file, because a score must not rest on guesses. A reader
+who only looks gets what is there, and is told what is not.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from gym_core.rollout.sink import is_intact
+
+MAX_LINE_BYTES = 256 << 20
+"""Far above any rollout; a longer line is passed over without being held in memory."""
+
+
+@dataclass(frozen=True)
+class Line:
+    offset: int
+    content: bytes
+    """Without its end."""
+
+
+class FollowedFile:
+    """Call `news()` now and then. Not for two threads at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.generation = 0
+        """Grows when the file was replaced or cut: everything read before is void then."""
+        self.damaged_lines: list[int] = []
+        """Numbers, from 1, of lines without a valid checksum."""
+        self.torn_bytes = 0
+        """Of a last line that is not whole yet."""
+        self._inode: tuple[int, int] | None = None
+        self._position = 0
+        self._lines = 0
+
+    def news(self) -> Iterator[Line]:
+        """Lines that were added. Look at `generation` once the first has come, or none: it may have grown.
+
+        Raises OSError other than for a file that is not there, which reads as empty.
+        """
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            if self._inode is not None:
+                self._start_again(None)
+            return
+        with file:
+            seen = os.fstat(file.fileno())
+            inode = (seen.st_dev, seen.st_ino)
+            if self._inode not in (None, inode) or seen.st_size < self._position:
+                self._start_again(inode)
+            self._inode = inode
+            file.seek(self._position)
+            while raw := _next_line(file):
+                if not raw.is_whole:
+                    self.torn_bytes = raw.length
+                    return
+                line = Line(self._position, raw.content)
+                self._position += raw.length
+                self._lines += 1
+                if is_intact(line.content):
+                    yield line
+                else:
+                    self.damaged_lines.append(self._lines)
+            self.torn_bytes = 0
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """A line that `news` gave, read again. Raises ValueError when it is not there any more, OSError."""
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            line = file.read(length)
+        if len(line) != length or not is_intact(line):
+            raise ValueError(f"{self.path}: no whole line of {length} bytes at {offset}; it was replaced meanwhile")
+        return line
+
+    def note_damage(self) -> None:
+        """The line that `news` gave last is none that its reader understands."""
+        self.damaged_lines.append(self._lines)
+
+    def _start_again(self, inode: tuple[int, int] | None) -> None:
+        self.generation += 1
+        self.damaged_lines, self.torn_bytes = [], 0
+        self._inode, self._position, self._lines = inode, 0, 0
+
+
+@dataclass(frozen=True)
+class _Raw:
+    content: bytes
+    """Without its end; empty for a line that is too long to be held."""
+    length: int
+    """On disk, the end included."""
+    is_whole: bool
+
+
+def _next_line(file: BinaryIO) -> _Raw | None:
+    """None at the end of the file."""
+    piece = file.readline(MAX_LINE_BYTES)
+    if not piece:
+        return None
+    if piece.endswith(b"\n"):
+        return _Raw(piece[:-1], len(piece), is_whole=True)
+    length = len(piece)
+    while piece and not piece.endswith(b"\n"):
+        piece = file.readline(MAX_LINE_BYTES)
+        length += len(piece)
+    return _Raw(b"", length, is_whole=piece.endswith(b"\n"))
