@@ -85,7 +85,7 @@ class EpisodeStorage:
     captures_dir: Path
 
 
-@dataclass
+@dataclass(eq=False)
 class Episode:
     """One attempt. Make one, `run()` it once; closing goes on in `pending` when the caller is cancelled twice."""
 
@@ -97,6 +97,8 @@ class Episode:
     """Clean-up still running; the owner awaits it before it exits."""
 
     stage: str = field(default="plan", init=False)
+    stage_since: float = field(default_factory=time.monotonic, init=False)
+    """On the monotonic clock."""
 
     def __post_init__(self) -> None:
         self.id = EpisodeId(rollout_id=self.request.rollout_id, attempt=self.attempt)
@@ -315,7 +317,7 @@ class Episode:
     @contextlib.asynccontextmanager
     async def _timed(self, stage: str) -> AsyncIterator[None]:
         self.stage = stage
-        started = time.monotonic()
+        self.stage_since = started = time.monotonic()
         try:
             yield
         finally:

@@ -17,6 +17,8 @@ _OPTION_OF_FLAG = {
     "num_repeats": "num_repeats",
     "concurrency": "num_samples_in_parallel",
     "resume": "resume",
+    "pilot": "pilot",
+    "dry_run": "dry_run",
     "output": "output_jsonl_fpath",
 }
 """Flags that are another way to write an override."""
@@ -50,6 +52,18 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=None,
         help="++resume: go on where an earlier run into the same file stopped (the default), or refuse to",
+    )
+    group.add_argument(
+        "--dry-run",
+        action="store_true",
+        default=None,
+        help="++dry_run: say what would run and what is left, and start nothing; with --pilot, before the pilot",
+    )
+    group.add_argument(
+        "--pilot",
+        type=int,
+        metavar="N",
+        help="++pilot: play N rollouts of those that are left, keep them, and estimate time, tokens and cost of the rest",
     )
 
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gym_core.capture.recorder import capture_path, read_captured
 from gym_core.capture.sequences import join
 from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
+from gym_core.launch.activity import Playing
 from gym_core.types.rollout import EpisodeEvidence, EpisodeResult, RunRequest
 from gym_core.types.sample import SequenceSummary
 
@@ -22,9 +23,13 @@ class EpisodePlayer:
     servers: EpisodeServers
     storage: EpisodeStorage
     pending: PendingTasks
+    playing: Playing = field(default_factory=Playing)
+    """Where each episode can be seen while it is played."""
 
     async def __call__(self, request: RunRequest, attempt: int) -> EpisodeResult:
-        return await Episode(request, attempt, self.servers, self.storage, self.pending).run()
+        episode = Episode(request, attempt, self.servers, self.storage, self.pending)
+        with self.playing.shown(episode):
+            return await episode.run()
 
 
 @dataclass(frozen=True)

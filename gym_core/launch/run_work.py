@@ -6,14 +6,15 @@ from typing import ClassVar, Protocol
 
 from gym_core.capture.images import AssetStore
 from gym_core.episode import EpisodeServers, EpisodeStorage
+from gym_core.launch.activity import Playing
 from gym_core.launch.identity import identity_hash
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
 from gym_core.launch.player import EpisodePlayer, PendingTasks, SequencingPlayer
 from gym_core.launch.run_tasks import choose_dataset, file_sha256, load_tasks
-from gym_core.metrics import Outcome
 from gym_core.rollout.collect import PlayEpisode
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, may_be_mended
 from gym_core.rollout.plan import plan_rollouts
+from gym_core.statistics.outcome import Outcome
 from gym_core.types.rollout import RolloutRecord, RunRequest
 from gym_core.types.run import RunOptions
 from gym_core.types.session import Sampling
@@ -30,6 +31,8 @@ class RunSetting:
     versions: dict[str, str]
     argv: list[str]
     logs_dir: Path
+    playing: Playing = field(default_factory=Playing)
+    """The run's own."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class DatasetWork:
             identity=identity,
             versions=self._setting.versions,
             datasets={dataset.name: {"path": dataset.path, "sha256": file_sha256(Path(dataset.path))}},
+            prices=self._setting.environment.prices,
             options=self._options.model_dump(mode="json"),
             argv=self._setting.argv,
         )
@@ -111,4 +115,4 @@ def episode_player(
     setting: RunSetting, files: OutputFiles, output: RunOutput, pending: PendingTasks
 ) -> SequencingPlayer:
     storage = EpisodeStorage(output.assets, files.captures)
-    return SequencingPlayer(EpisodePlayer(setting.servers, storage, pending))
+    return SequencingPlayer(EpisodePlayer(setting.servers, storage, pending, setting.playing))

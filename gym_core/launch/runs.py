@@ -16,10 +16,15 @@ from gym_core.launch.run_work import DatasetWork, RunSetting, RunWork
 from gym_core.launch.saved_work import RejudgeWork, ReplayWork
 from gym_core.rollout.collect import Breakdown, Collector, CollectorState
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, write_json
+from gym_core.rollout.plan import choose_pilot
+from gym_core.rollout.saved import SavedRun
 from gym_core.rollout.sink import FileBusy
+from gym_core.rollout.spending import CountingSink, note_files
 from gym_core.statistics.clustered_mean import estimate
 from gym_core.statistics.outcome import PlannedRollout, outcome_of, planned_of
 from gym_core.statistics.report import aggregate
+from gym_core.statistics.spend import SpendTally, estimate_rest
+from gym_core.types.cost import RestEstimate
 from gym_core.types.metrics import MetricsReport
 from gym_core.types.run import Rejudge, Replay, RunOptions, RunProgress, RunResult, RunState
 
@@ -51,6 +56,8 @@ class Run:
         self._pending: PendingTasks = set()
         self._resumed = 0
         self._planned: list[PlannedRollout] = []
+        self._expected = 0
+        self._tally = SpendTally(self.setting.environment.prices)
         self._refused = False
         self._started = time.monotonic()
 
@@ -98,6 +105,8 @@ class Run:
             done=len(seen.outcomes),
             resumed=self._resumed,
             running=seen.running,
+            slots=self._slots,
+            active=self.setting.playing.slowest(),
             masked=len(seen.outcomes) - so_far.rollouts,
             retries=seen.retries,
             mean_reward=so_far.mean,
@@ -106,13 +115,14 @@ class Run:
             elapsed_s=elapsed,
             rollouts_per_s=rate,
             remaining_s=(seen.total - len(seen.outcomes)) / rate if new > 0 else None,
+            spend=self._tally.total(),
             failures=failures,
             message=self.message,
         )
 
     def result(self) -> RunResult:
         files = {**self.files.named(), "logs": str(self.setting.logs_dir)}
-        return RunResult(progress=self.progress(), metrics=self._metrics, files=files)
+        return RunResult(progress=self.progress(), metrics=self._metrics, estimate=self._estimate(), files=files)
 
     async def watch(self) -> AsyncIterator[RunProgress]:
         """Snapshots while it runs, the last one after its end. Each costs O(finished rollouts)."""
@@ -149,23 +159,30 @@ class Run:
         output = await self._opened_output(work, await asyncio.to_thread(work.load))
         try:
             todo = await work.begin(output)
-            if todo.requests and work.plays_policy:
+            requests = todo.requests if self.options.pilot is None else choose_pilot(todo.requests, self.options.pilot)
+            if requests and work.plays_policy:
                 self.message = "looking at the policy's endpoint"
-                wants_images = any(has_images(request.task) for request in todo.requests)
+                wants_images = any(has_images(request.task) for request in requests)
                 output.note_endpoint(await check_policy(self.setting.servers.policy, needs_images=wants_images))
                 self.message = ""
-            await asyncio.to_thread(output.write_inputs, todo.requests)
+            await asyncio.to_thread(output.write_inputs, requests)
             self._planned = [planned_of(request) for request in todo.requests]
             settled = [*map(outcome_of, output.records), *todo.settled]
+            saved = SavedRun(self.files.rollouts).records() if todo.settled else output.records
+            await asyncio.to_thread(note_files, self._tally, self.files, saved)
             self._collector = Collector(
-                output, work.player(output), self._bounded_options(), CollectorState(outcomes=settled)
+                CountingSink(output, self._tally),
+                work.player(output),
+                self._bounded_options(),
+                CollectorState(outcomes=settled),
             )
             self._resumed = len(settled)
+            self._expected = len(settled) + len(todo.requests)
             if self.state is RunState.STARTING:
                 self.state = RunState.RUNNING
-            log.info("run started", extra={"run": self.id, "rollouts": len(todo.requests), "resumed": self._resumed})
+            log.info("run started", extra={"run": self.id, "rollouts": len(requests), "resumed": self._resumed})
             output.release_records()
-            await self._collector.run(todo.requests)
+            await self._collector.run(requests)
         except BaseException:
             with suppress(OSError):  # what ended the run is the news, not that its metrics found no room
                 self._write_metrics()
@@ -174,8 +191,7 @@ class Run:
             self._write_metrics()
         finally:
             output.close()
-        drained = self.state is RunState.DRAINING and self._metrics and self._metrics.coverage.missing
-        if drained:
+        if self.state is RunState.DRAINING and len(self._collector.state.outcomes) < self._collector.state.total:
             self._end(RunState.CANCELLED, "stopped after what was running; run the same command again to resume")
         else:
             self._end(RunState.DONE, "")
@@ -205,17 +221,29 @@ class Run:
                 self.message = ""
                 return output
 
+    @property
+    def _slots(self) -> int:
+        return self.setting.environment.bounded_parallel(self.options.num_samples_in_parallel)
+
     def _bounded_options(self) -> RunOptions:
-        parallel = self.setting.environment.bounded_parallel(self.options.num_samples_in_parallel)
-        return self.options.model_copy(update={"num_samples_in_parallel": parallel})
+        return self.options.model_copy(update={"num_samples_in_parallel": self._slots})
+
+    def _estimate(self) -> RestEstimate | None:
+        """Of what a pilot left."""
+        left = self._expected - (len(self._collector.state.outcomes) if self._collector else 0)
+        if self.options.pilot is None or self.state not in ENDED or left <= 0:
+            return None
+        return estimate_rest(
+            self._tally.rollouts(), rollouts=left, parallel=self._slots, prices=self.setting.environment.prices
+        )
 
     def _write_metrics(self) -> None:
         if self._collector is None:
             return
         seen = self._collector.state
         self._metrics = aggregate(
-            seen.outcomes, environment=self.setting.environment.name, expected=seen.total, planned=self._planned
-        )
+            seen.outcomes, environment=self.setting.environment.name, expected=self._expected, planned=self._planned
+        ).model_copy(update={"spend": self._tally.total()})
         write_json(self.files.metrics, self._metrics.model_dump(mode="json"))
 
     def _end(self, state: RunState, message: str) -> None:

@@ -18,11 +18,11 @@ from gym_core.launch.identity import identity_hash
 from gym_core.launch.player import PendingTasks
 from gym_core.launch.run_tasks import copy_asset
 from gym_core.launch.run_work import RunSetting, Work, episode_player
-from gym_core.metrics import Outcome, outcome_of
 from gym_core.rollout.collect import PlayEpisode
 from gym_core.rollout.journal import Place
 from gym_core.rollout.output import Derivation, OutputFiles, RunManifest, RunOutput, may_be_mended
 from gym_core.rollout.saved import SavedRun, has_recorded_calls, is_regradable, lacks_only_its_grade
+from gym_core.statistics.outcome import Outcome, outcome_of
 from gym_core.types.rollout import EpisodeResult, Failed, RolloutKey, RolloutRecord, RunRequest
 from gym_core.types.run import Rejudge, Replay, RunOptions
 from gym_core.types.wire import JsonObject
@@ -69,6 +69,7 @@ class RejudgeWork:
                 "run_hash": identity_hash(identity),
                 "identity": identity,
                 "versions": self._setting.versions,
+                "prices": self._setting.environment.prices,
                 "options": self._options.model_dump(mode="json"),
                 "argv": self._setting.argv,
                 "derived_from": Derivation(
@@ -182,6 +183,7 @@ class ReplayWork:
             identity=identity,
             versions=self._setting.versions,
             datasets=before.datasets if before else {},
+            prices=self._setting.environment.prices,
             options=self._options.model_dump(mode="json"),
             argv=self._setting.argv,
             derived_from=Derivation(kind="replay", path=self._use.path, run_hash=run_hash),

@@ -49,6 +49,19 @@ def plan_rollouts(
     return requests
 
 
+def choose_pilot(requests: Sequence[RunRequest], count: int) -> list[RunRequest]:
+    """So many of the requests, in their order: tasks spread evenly over the dataset, which is often sorted by
+    category; further repeats of a task only when there are no more tasks."""
+    first: dict[str, RunRequest] = {}
+    for request in requests:
+        first.setdefault(request.key.task_hash, request)
+    firsts = list(first.values())
+    if count < len(firsts):
+        return [firsts[(2 * n + 1) * len(firsts) // (2 * count)] for n in range(count)]
+    chosen = {request.key for request in firsts}
+    return [*firsts, *(request for request in requests if request.key not in chosen)][:count]
+
+
 def _numbered(hashes: Sequence[str]) -> list[str]:
     seen: Counter[str] = Counter()
     names = []

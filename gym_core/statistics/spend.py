@@ -15,7 +15,7 @@ JUDGE_USAGE = "judge_usage"
 
 @dataclass(frozen=True)
 class AttemptSpend:
-    """Of one episode."""
+    """Of one episode, or of all those of a rollout."""
 
     policy: TokenCount
     judge: TokenCount
@@ -23,6 +23,15 @@ class AttemptSpend:
     sandbox_s: float
     """0 without a sandbox."""
     model_s: float
+
+    def __add__(self, other: "AttemptSpend") -> "AttemptSpend":
+        return AttemptSpend(
+            policy=self.policy + other.policy,
+            judge=self.judge + other.judge,
+            total_s=self.total_s + other.total_s,
+            sandbox_s=self.sandbox_s + other.sandbox_s,
+            model_s=self.model_s + other.model_s,
+        )
 
 
 def attempt_spend(evidence: EpisodeEvidence, details: Mapping[str, object]) -> AttemptSpend:
@@ -62,7 +71,7 @@ def _judge_tokens(usage: object) -> TokenCount:
 
 @dataclass
 class SpendTally:
-    """The attempts of one run, in about 100 bytes each."""
+    """The attempts of one run, each once."""
 
     prices: RunPrices = field(default_factory=RunPrices)
 
@@ -71,6 +80,7 @@ class SpendTally:
         self._policy = TokenCount()
         self._judge = TokenCount()
         self._sandbox_s = self._model_s = 0.0
+        self._rollouts: dict[tuple[str, int], AttemptSpend] = {}
         self._busy: list[tuple[float, float]] = []
         """Spans of Unix time in which something was played: apart from each other, in order."""
 
@@ -86,6 +96,8 @@ class SpendTally:
             return
         self._seen.add(attempt)
         spent = attempt_spend(evidence, details)
+        rollout = attempt[:2]
+        self._rollouts[rollout] = self._rollouts[rollout] + spent if rollout in self._rollouts else spent
         self._policy += spent.policy
         self._judge += spent.judge
         self._sandbox_s += spent.sandbox_s
@@ -102,6 +114,10 @@ class SpendTally:
             else:
                 start, end = min(start, before[0]), max(end, before[1])
         self._busy += [(start, end), *reversed(later)]
+
+    def rollouts(self) -> list[AttemptSpend]:
+        """A rollout each, all of its attempts together."""
+        return list(self._rollouts.values())
 
     def total(self) -> Spend:
         policy, judge, prices = self._policy, self._judge, self.prices
@@ -122,7 +138,10 @@ class SpendTally:
 def estimate_rest(
     seen: Sequence[AttemptSpend], *, rollouts: int, parallel: int, prices: RunPrices
 ) -> RestEstimate | None:
-    """What so many further rollouts take, `parallel` of them in flight. None when nothing was seen."""
+    """What so many further rollouts take, `parallel` of them in flight. None when nothing was seen.
+
+    `seen` is a rollout each, the attempts that it needed together: so retries are in the estimate.
+    """
     if not seen:
         return None
     slots = max(1, min(parallel, rollouts))

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gym_core.types.cost import RestEstimate, Spend
 from gym_core.types.ids import SafeId
 from gym_core.types.metrics import MetricsReport
 from gym_core.types.wire import Wire
@@ -45,6 +46,8 @@ class RunOptions(Wire):
     """Rollouts a task; None means the dataset's own number."""
     num_samples_in_parallel: int = Field(default=8, gt=0)
     """Rollouts in flight (`--concurrency`)."""
+    pilot: int | None = Field(default=None, gt=0)
+    """Play so many rollouts of those that are left, spread over the tasks, and estimate the rest."""
     resume: bool = True
     """False refuses a path that already holds rollouts; nothing is ever deleted."""
     max_rollout_attempts: int = Field(default=3, gt=0)
@@ -57,6 +60,22 @@ class RunOptions(Wire):
     """A resume tries masked rollouts of ours again; judge failures stay (re-judge them instead)."""
     saved_run: SavedRunUse | None = None
     """Work on the rollouts of a saved run; None plays the dataset."""
+
+
+class ActiveRollout(Wire):
+    """A rollout that is being played."""
+
+    rollout_id: SafeId
+    task_index: int
+    task_id: str
+    repeat: int
+    attempt: int
+    stage: str
+    """"plan", "seed" (a sandbox is made), "open", "respond" (the agent plays) or "verify" (it is graded)."""
+    stage_s: float
+    """In this stage so far."""
+    total_s: float
+    """In this attempt so far."""
 
 
 class RunState(StrEnum):
@@ -79,6 +98,10 @@ class RunProgress(Wire):
     resumed: int = 0
     """Of them, finished before this run started."""
     running: int = 0
+    slots: int = 0
+    """As many may run at once."""
+    active: list[ActiveRollout] = []
+    """Of those that run, the longest played first, at most 32."""
     masked: int = 0
     retries: int = 0
     mean_reward: float | None = None
@@ -87,6 +110,8 @@ class RunProgress(Wire):
     elapsed_s: float = 0.0
     rollouts_per_s: float = 0.0
     remaining_s: float | None = None
+    spend: Spend | None = None
+    """Of this run and those that it resumes."""
     failures: dict[str, int] = {}
     message: str = ""
     """Why a run failed or was cancelled."""
@@ -99,6 +124,8 @@ class RunResult(Wire):
 
     progress: RunProgress
     metrics: MetricsReport | None = None
+    estimate: RestEstimate | None = None
+    """Of what is left, at the end of a pilot."""
     files: dict[str, str] = {}
     """What it is ("rollouts", "failures", "metrics", "manifest", "assets", "captures") to path."""
 

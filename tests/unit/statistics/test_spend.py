@@ -120,6 +120,14 @@ def test_every_attempt_counts_once_whoever_tells_of_it() -> None:
     assert (spend.wall_s, spend.sandbox_s, spend.model_s) == (20.0, 20.0, 12.0)
 
 
+def test_retries_are_a_part_of_their_rollout() -> None:
+    tally = SpendTally()
+    for attempt in range(2):
+        tally.note(key(), evidence(attempt), {}, ended_at=1.0)
+    tally.note(key(1), evidence(), {}, ended_at=1.0)
+    assert [(spent.policy.input, spent.total_s) for spent in tally.rollouts()] == [(2_000_000, 20.0), (1_000_000, 10.0)]
+
+
 def test_without_a_price_a_run_has_tokens_and_no_cost() -> None:
     tally = SpendTally()
     tally.note(key(), evidence(), {}, ended_at=1.0)

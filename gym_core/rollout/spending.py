@@ -1,0 +1,44 @@
+"""What a run's files tell of tokens and time, and a sink that counts on from there."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gym_core.rollout.collect import RecordSink
+from gym_core.rollout.output import OutputFiles
+from gym_core.rollout.sink import read_rows
+from gym_core.statistics.spend import SpendTally, failure_spend
+from gym_core.types.rollout import Failed, RolloutRecord, RunRequest
+
+
+def note_files(tally: SpendTally, files: OutputFiles, records: Iterable[RolloutRecord]) -> None:
+    """Every attempt that earlier runs left: in `records`, those of the file, and in the failures file. Blocking.
+
+    Raises ValueError for a line that is none.
+    """
+    for record in records:
+        tally.note_record(record)
+    if files.failures.is_file():
+        for row in read_rows(files.failures):
+            key, evidence, failed_at = failure_spend(row)
+            tally.note(key, evidence, {}, ended_at=failed_at)
+
+
+@dataclass
+class CountingSink:
+    """Counts what goes into another sink."""
+
+    sink: RecordSink
+    tally: SpendTally
+
+    @property
+    def run_hash(self) -> str:
+        return self.sink.run_hash
+
+    async def append(self, record: RolloutRecord) -> None:
+        await self.sink.append(record)
+        self.tally.note_record(record)
+
+    async def append_failure(self, request: RunRequest, result: Failed) -> None:
+        await self.sink.append_failure(request, result)
+        self.tally.note(request.key, result.evidence, {}, ended_at=time.time())
