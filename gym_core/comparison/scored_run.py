@@ -108,7 +108,7 @@ def read_scored_run(path: Path) -> ScoredRun:
     """Reads each row once. Raises ConfigError for what is no run, is damaged, or holds no rollout."""
     saved = SavedRun(path)
     run = ScoredRun(path, saved.manifest, saved.torn_bytes, {}, [], [], "", set(), set())
-    for record in saved.records():
+    for record in saved.outlines():
         _add_record(run, record)
     for request in _read_planned(saved.files):
         run.planned.append(planned_of(request))

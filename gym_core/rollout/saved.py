@@ -1,6 +1,6 @@
 """A saved run as those read it who come after: records one at a time, and what is known of the run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,6 +13,7 @@ from gym_core.rollout.output import OutputFiles, RunManifest
 from gym_core.rollout.sink import read_places, read_row_at, read_rows, torn_bytes
 from gym_core.types.flat_row import record_from_flat
 from gym_core.types.rollout import RolloutRecord
+from gym_core.types.wire import JsonObject
 
 
 class SavedRun:
@@ -30,7 +31,14 @@ class SavedRun:
 
     def records(self) -> Iterator[RolloutRecord]:
         """Finished rollouts in the order they were written. Raises ConfigError for a line that is none."""
-        for number, row in enumerate(read_rows(self.files.rollouts), start=1):
+        yield from self._read(read_rows(self.files.rollouts))
+
+    def outlines(self) -> Iterator[RolloutRecord]:
+        """As `records`, but without the items of their responses: for numbers, in a tenth of the time."""
+        yield from self._read(map(_without_output, read_rows(self.files.rollouts)))
+
+    def _read(self, rows: Iterable[JsonObject]) -> Iterator[RolloutRecord]:
+        for number, row in enumerate(rows, start=1):
             try:
                 yield record_from_flat(row)
             except ValueError as error:
@@ -83,3 +91,8 @@ def has_recorded_calls(record: RolloutRecord, run: SavedRun) -> bool:
     """Whether the calls of its session lie in the run's captures folder."""
     capture = record.evidence.capture
     return bool(capture and capture.calls and capture_path(run.files.captures, capture.session_id).is_file())
+
+
+def _without_output(row: JsonObject) -> JsonObject:
+    response = row.get("response")
+    return {**row, "response": {**response, "output": []}} if isinstance(response, dict) else row

@@ -62,11 +62,10 @@ class TableRun:
 def babyvision_table(runs: Sequence[TableRun]) -> ScoreTable:
     """A mean is over the passes that are finished, all rows of them written; over all passes while none is.
 
-    Kinds of tasks that the benchmark does not have come last. O(outcomes).
+    Kinds of tasks that the benchmark does not have come last, subtypes within their type. O(outcomes).
     """
     columns = [_Column(run) for run in runs]
     found = {kind for column in columns for kind in column.tasks}
-    kinds = [("", ""), *_known_kinds(found), *sorted(found - _all_known() - {("", "")})]
     rows = [
         ScoreRow(
             category=kind[0],
@@ -75,7 +74,7 @@ def babyvision_table(runs: Sequence[TableRun]) -> ScoreTable:
             expected_tasks=_expected(kind),
             cells=[column.cell(kind) for column in columns],
         )
-        for kind in kinds
+        for kind in [("", ""), *_in_order(found)]
     ]
     return ScoreTable(benchmark="babyvision", columns=[column.head for column in columns], rows=rows)
 
@@ -93,7 +92,7 @@ class _Column:
         for rollout in run.planned:
             for kind in _kinds_of(rollout):
                 self.tasks[kind].add(rollout.task_hash)
-        self._repeats = {rollout.repeat for rollout in (*run.outcomes, *run.planned)}
+        self._repeats = {o.repeat for o in run.outcomes} | {p.repeat for p in run.planned}
         passes = self._passes(("", ""))
         finished = {score.repeat for score in passes if score.missing == 0}
         self._used = finished or {score.repeat for score in passes}
@@ -133,14 +132,16 @@ def _kinds_of(rollout: Outcome | PlannedRollout) -> list[Kind]:
     return kinds
 
 
-def _known_kinds(found: set[Kind]) -> list[Kind]:
-    """In the paper's order, without types that no run has anything of."""
-    types = [category for category in LAYOUT if (category, "") in found]
-    return [(category, subtype) for category in types for subtype in ("", *LAYOUT[category])]
-
-
-def _all_known() -> set[Kind]:
-    return {(category, subtype) for category, subtypes in LAYOUT.items() for subtype in ("", *subtypes)}
+def _in_order(found: set[Kind]) -> list[Kind]:
+    """Types that some run has something of, in the paper's order and then by name; every subtype of a known type."""
+    categories = {category for category, _ in found if category}
+    known = [category for category in LAYOUT if category in categories]
+    kinds = []
+    for category in (*known, *sorted(categories - LAYOUT.keys())):
+        subtypes = LAYOUT.get(category, {})
+        strange = sorted({subtype for mine, subtype in found if mine == category} - subtypes.keys() - {""})
+        kinds += [(category, subtype) for subtype in ("", *subtypes, *strange)]
+    return kinds
 
 
 def _expected(kind: Kind) -> int | None:
