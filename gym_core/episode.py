@@ -232,6 +232,7 @@ class Episode:
 
     def _raise_if_broken(self, response: ResponsesReply) -> None:
         """A broken episode has no grade. A model's failure that the endpoint caused is the endpoint's."""
+        self._raise_if_diverged()
         error = response.error
         if error is None:
             return
@@ -246,6 +247,12 @@ class Episode:
                 raise error_of_kind(endpoint, self._capture.last_failure_message or "the endpoint failed")
         if response.status == "failed":
             raise error_of_kind(kind, error.message)
+
+    def _raise_if_diverged(self) -> None:
+        """Whatever a harness made of it: past a call that was never recorded nothing is a replay."""
+        capture = self._capture
+        if capture is not None and capture.last_failure == FailureKind.REPLAY_DIVERGED:
+            raise error_of_kind(FailureKind.REPLAY_DIVERGED, capture.last_failure_message or "the replay diverged")
 
     def _raise_if_held_up(self) -> None:
         """Time that the model's calls stood in our queue, in a pause of the policy for one, was not the model's."""

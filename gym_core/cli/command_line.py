@@ -103,6 +103,7 @@ def _add_eval(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
     add_run_flags(run)
     add_table_flag(run)
     _add_numbers(group)
+    _add_saved_run_commands(group)
 
 
 def _add_numbers(group: "_SubParsers[argparse.ArgumentParser]") -> None:
@@ -127,6 +128,28 @@ def _add_numbers(group: "_SubParsers[argparse.ArgumentParser]") -> None:
         handler="gym_core.cli.compare:compare_command",
     )
     add_compare_flags(compare)
+
+
+def _add_saved_run_commands(group: "_SubParsers[argparse.ArgumentParser]") -> None:
+    from gym_core.cli.saved_run import add_saved_run_flags
+
+    rejudge = _command(
+        group,
+        "rejudge",
+        "grade a saved run's answers again, with another judge or for rows that lack their grade",
+        "gym eval rejudge results/x.jsonl --only-masked",
+        "gym eval rejudge results/x.jsonl --name strict ++visual_coding_opencode_judge_model_name=gpt-4o",
+        handler="gym_core.cli.saved_run:rejudge_command",
+    )
+    add_saved_run_flags(rejudge, "rejudge")
+    replay = _command(
+        group,
+        "replay",
+        "play a saved run's tasks again, the policy answering from its recorded calls: no model is needed",
+        "gym eval replay results/x.jsonl",
+        handler="gym_core.cli.saved_run:replay_command",
+    )
+    add_saved_run_flags(replay, "replay")
 
 
 def _add_env(commands: "_SubParsers[argparse.ArgumentParser]") -> None:

@@ -14,6 +14,7 @@ from gym_core.cli.launcher import OpenGym
 from gym_core.cli.prepare import ensure_prepared
 from gym_core.cli.readiness import ensure_toolkit
 from gym_core.cli.selection import Selection, check_composed
+from gym_core.cli.terminal import printable
 from gym_core.errors import ConfigError, EpisodeError, FailureKind, TransportError
 from gym_core.types.run import RunOptions, RunResult, RunState
 
@@ -50,6 +51,8 @@ def plan_evaluation(selection: Selection) -> Evaluation:
     if wrong_output:
         raise ConfigError(wrong_output)
     options = read_run_options(checked.run)
+    if options.saved_run is not None:
+        return Evaluation(checked, options, [])
     datasets = select_datasets(checked.run.environments, composed, split=options.split, environment=options.environment)
     return Evaluation(checked, options, datasets)
 
@@ -73,17 +76,20 @@ def make_ready(evaluation: Evaluation) -> None:
 
 
 def dry_run_lines(evaluation: Evaluation) -> list[str]:
-    from gym_core.launch.identity import needed_servers
+    """What the run would do, and what its rest takes where rollouts tell. Raises ConfigError, as the run would."""
+    return ["dry run: the configuration is right; this would run", *plan_lines(evaluation, with_estimate=True)]
 
-    known = evaluation.checked.run.servers
-    needed = [known[name] for name in needed_servers(evaluation.checked)]
-    servers = [f"{s.name} ({s.type}/{s.implementation})" for s in needed]
-    return [
-        "dry run: the configuration is right; this would run",
-        *[f"  {d.environment}: {d.dataset.name} from {d.path}" for d in evaluation.datasets],
-        f"  with the servers {', '.join(servers)}",
-        f"  into {evaluation.options.output_jsonl_fpath}",
-    ]
+
+def plan_lines(evaluation: Evaluation, *, with_estimate: bool = False) -> list[str]:
+    from gym_core.cli.preview import estimate_lines, preview_lines
+    from gym_core.launch.preview import preview_run
+
+    saved, output = evaluation.options.saved_run, evaluation.options.output_jsonl_fpath
+    if saved is not None:  # its rows say what there is to do
+        return [f"  {saved.kind} of {printable(saved.path)} into {printable(output)}"]
+    preview = preview_run(evaluation.checked, evaluation.options)
+    estimate = preview.estimate if with_estimate else None
+    return [*preview_lines(preview), *(estimate_lines(estimate, parallel=preview.parallel) if estimate else [])]
 
 
 async def evaluate(

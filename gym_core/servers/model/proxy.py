@@ -11,6 +11,7 @@ proxy` measures it. Pictures that came before are compared (`long_strings`): wha
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import msgspec
@@ -54,6 +55,10 @@ _READ_OFF_LOOP_BYTES = 1 << 20
 """A message larger than this is read in a thread: its image is decoded and written."""
 
 
+Forward = Callable[[Call, ShapedBody], Awaitable[Answer]]
+"""A whole answer to a session's call. Raises Refusal, or EndpointFault once it is final."""
+
+
 class ChatProxy:
     """ASGI app of `/v1/chat/completions`; expects the caller in `scope["state"]["principal"]`."""
 
@@ -68,7 +73,9 @@ class ChatProxy:
         pins_system_prompt: bool,
         max_body_bytes: int,
         clock: Clock,
+        forward: Forward | None = None,
     ) -> None:
+        """`forward` answers sessions' calls in place of the pool."""
         self._pool = pool
         self._relay = relay
         self._sessions = sessions
@@ -77,6 +84,7 @@ class ChatProxy:
         self._pins_system_prompt = pins_system_prompt
         self._max_body_bytes = max_body_bytes
         self._clock = clock
+        self._forward = forward
         mode = pool.settings.exact_prefix
         self._exact_prefix = ExactPrefix(pool, mode) if mode else None
 
@@ -179,6 +187,8 @@ class ChatProxy:
 
     async def forward(self, call: Call, body: ShapedBody) -> Answer:
         session = call.session
+        if self._forward:
+            return await self._forward(call, body)
         if self._exact_prefix:
             return await self._exact_prefix.complete(call, body)
         return await self._pool.complete(

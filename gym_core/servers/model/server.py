@@ -27,7 +27,7 @@ from gym_core.servers.model.dialect import responses_reply
 from gym_core.servers.model.endpoint import EndpointPool
 from gym_core.servers.model.memory import keep_freed_memory
 from gym_core.servers.model.policy_gate import PolicyGate
-from gym_core.servers.model.proxy import ChatProxy
+from gym_core.servers.model.proxy import ChatProxy, Forward
 from gym_core.servers.model.refusal import Refusal
 from gym_core.servers.model.relay import Relay
 from gym_core.servers.model.request import Shape
@@ -91,6 +91,7 @@ class ModelServer(Server[ModelConfigT]):
             pins_system_prompt=config.pin_system_prompt,
             max_body_bytes=config.max_body_bytes,
             clock=self.clock,
+            forward=self.forward(),
         )
         self._context_tokens = config.context_tokens
         self._asking = asyncio.Lock()
@@ -98,6 +99,10 @@ class ModelServer(Server[ModelConfigT]):
 
     def endpoint_settings(self) -> EndpointSettings:
         raise NotImplementedError(f"{type(self).__name__} has no endpoint: write `endpoint_settings`")
+
+    def forward(self) -> Forward | None:
+        """What answers the calls of sessions instead of an endpoint; None where there is one."""
+        return None
 
     def authenticate(self) -> Authenticate:
         services = super().authenticate()

@@ -21,6 +21,8 @@ COMMANDS = [
     "eval run",
     "eval summary",
     "eval compare",
+    "eval rejudge",
+    "eval replay",
     "env start",
     "env status",
     "serve",
