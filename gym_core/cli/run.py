@@ -21,17 +21,21 @@ def run_command(args: argparse.Namespace) -> int:
     from gym_core.launch.warmup import cool_down, warming_up
 
     with warming_up() as warmup:
-        from gym_core.cli.evaluate import dry_run_lines, make_ready, plan_evaluation
+        from gym_core.cli.evaluate import dry_run_lines, make_ready, plan_evaluation, plan_lines
         from gym_core.cli.readiness import warn_of_literal_secrets
 
         evaluation = plan_evaluation(Selection.of(args))
         warn_of_literal_secrets(evaluation.checked)
-        if evaluation.checked.run.launch.dry_run:
+        is_pilot = evaluation.options.pilot is not None
+        if evaluation.checked.run.launch.dry_run and not is_pilot:
             cool_down(warmup)
             for line in dry_run_lines(evaluation):
                 say(line)
             return 0
         make_ready(evaluation)
+        if is_pilot:
+            for line in plan_lines(evaluation):
+                say(line)
     return run_evaluation(evaluation, warmup, table=args.table)
 
 
@@ -48,6 +52,12 @@ def run_evaluation(evaluation: "Evaluation", warmup: "Warmup", *, table: str | N
     result = asyncio.run(evaluate(evaluation, display, opener=lambda checked: open_gym(checked, warmup=warmup)))
     for line in summary_lines(result):
         say(line)
+    if result.estimate is not None:
+        from gym_core.cli.preview import estimate_lines
+
+        for line in estimate_lines(result.estimate, parallel=result.progress.slots):
+            say(line)
+        say("the same command without its pilot goes on from here")
     if table is not None and result.metrics is not None and result.metrics.coverage.finished:
         for line in table_lines(Path(evaluation.options.output_jsonl_fpath).expanduser(), table):
             say(line)

@@ -63,7 +63,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--pilot",
         type=int,
         metavar="N",
-        help="++pilot: play N rollouts of those that are left, keep them, and estimate time, tokens and cost of the rest",
+        help="++pilot: play N rollouts of those that are left, keep them, and estimate what the rest takes",
     )
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from gym_core.cli.terminal import counted, duration, printable, table
+from gym_core.cli.terminal import counted, duration, money, printable, table
+from gym_core.types.cost import Spend, TokenCount
 from gym_core.types.metrics import Estimate, MetricsReport, SequenceReport, Spread
 from gym_core.types.run import RunResult, RunState
 
@@ -66,7 +67,37 @@ def metrics_lines(report: MetricsReport) -> list[str]:
         ("seconds a rollout", report.seconds),
     ):
         lines += _section(title, _spreads(spreads))
+    if report.spend is not None:
+        lines += _section("spent", _spent(report.spend))
     return lines
+
+
+def _spent(spend: Spend) -> list[tuple[str, ...]]:
+    """Of every attempt, those that broke included."""
+    rows = [
+        (who, _tokens_text(tokens), _cost_text(cost, spend.currency))
+        for who, tokens, cost in (
+            ("policy", spend.policy, spend.policy_cost),
+            ("judge", spend.judge, spend.judge_cost),
+        )
+        if tokens.calls
+    ]
+    sandboxes = f", {duration(spend.sandbox_s)} of sandboxes" if spend.sandbox_s else ""
+    attempts = counted(spend.attempts, "attempt")
+    return [
+        *rows,
+        ("all", f"{duration(spend.wall_s)} of playing{sandboxes}, {attempts}", _cost_text(spend.cost, spend.currency)),
+    ]
+
+
+def _tokens_text(tokens: TokenCount) -> str:
+    cached = f", {tokens.cached_input:,} of them cached" if tokens.cached_input else ""
+    uncounted = f", {counted(tokens.uncounted_calls, 'call')} not counted" if tokens.uncounted_calls else ""
+    return f"{tokens.input:,} tokens in{cached}, {tokens.output:,} out, {counted(tokens.calls, 'call')}{uncounted}"
+
+
+def _cost_text(cost: float | None, currency: str | None) -> str:
+    return "cost not known" if cost is None or currency is None else money(cost, currency)
 
 
 def _sequences_line(report: SequenceReport) -> str:

@@ -39,6 +39,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
 
 
+def money(amount: float, currency: str) -> str:
+    """ "12.30 USD"; less than one with the digits that it needs, "0.0123 USD"."""
+    return f"{amount:,.2f} {currency}" if amount >= 1 or amount == 0 else f"{amount:.3g} {currency}"
+
+
 def duration(seconds: float) -> str:
     """Seconds for people: "12 s", "3 min 20 s", "2 h 05 min"."""
     whole = round(seconds)

@@ -160,7 +160,7 @@ def head_slice(
         url=url,
         state_dir=str(state_dir / "head"),
         servers=servers,
-        environments={name: _environment(checked, e) for name, e in checked.run.environments.items()},
+        environments={name: environment_entry(checked, e) for name, e in checked.run.environments.items()},
         sampling=checked.run.sampling,
         config_view=redact(checked.composed.values, checked.secrets),
         versions={"gym": version("visual-agent-gym"), "toolkit": toolkit_dir().name},
@@ -168,7 +168,8 @@ def head_slice(
     )
 
 
-def _environment(checked: CheckedConfig, environment: EnvironmentConfig) -> EnvironmentEntry:
+def environment_entry(checked: CheckedConfig, environment: EnvironmentConfig) -> EnvironmentEntry:
+    """As the head server gets it. Raises ConfigError."""
     agent = checked.blocks[environment.agent_server.name]
     if not isinstance(agent, AgentServerConfig):
         raise ConfigError(f"config: {environment.path}.agent_server: {environment.agent_server.name!r} is no agent")

@@ -46,20 +46,23 @@ def choose_environment(
 def load_tasks(
     dataset: DatasetEntry, assets: AssetStore, *, limit: int | None, sampling: Sampling, start: int = 0
 ) -> list[Task]:
-    """A dataset's tasks from `start` on, their images in the run's assets folder, sampling defaults filled in.
+    """As `read_tasks`, and their images in the run's assets folder."""
+    tasks = read_tasks(dataset, limit=limit, sampling=sampling, start=start)
+    source = assets_of(Path(dataset.path))
+    for task in tasks:
+        for url in image_urls(task.responses_create_params):
+            copy_asset(source, assets, parse_reference(url))
+    return tasks
 
-    Raises ConfigError, also when there is none.
-    """
+
+def read_tasks(dataset: DatasetEntry, *, limit: int | None, sampling: Sampling, start: int = 0) -> list[Task]:
+    """A dataset's tasks from `start` on, sampling defaults filled in. Raises ConfigError, also when there is none."""
     path = Path(dataset.path)
     if not path.is_file():
         raise ConfigError(f"dataset {dataset.name!r}: no file {path}; `gym eval prepare` makes it")
-    source = assets_of(path)
-    tasks = []
     end = None if limit is None else start + limit
-    for task in itertools.islice(_read_tasks(path, dataset.name), start, end):
-        for url in image_urls(task.responses_create_params):
-            copy_asset(source, assets, parse_reference(url))
-        tasks.append(with_sampling(task, sampling))
+    found = itertools.islice(_read_tasks(path, dataset.name), start, end)
+    tasks = [with_sampling(task, sampling) for task in found]
     if not tasks:
         after = f" from {start} on" if start else ""
         raise ConfigError(f"dataset {dataset.name!r}: {path} holds no task{after}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from gym_core.capture.images import AssetStore
 from gym_core.errors import FAILURE_POLICY, ConfigError, FailureKind
@@ -178,7 +178,7 @@ class RunOutput:
         self.files = files
         self.assets = AssetStore(files.assets)
         self.run_hash = manifest.run_hash
-        before = self._refuse_other_run(manifest, resume)
+        before = earlier_manifest(files, manifest, resume=resume)
         # A run that is resumed with nothing left to play has no look of its own.
         self._manifest = manifest.model_copy(update={"endpoint": before.endpoint}) if before else manifest
         self._is_worth_retrying = is_worth_retrying or may_be_mended
@@ -235,26 +235,6 @@ class RunOutput:
         self._rollouts.close()
         self._failures.close()
 
-    def _refuse_other_run(self, manifest: RunManifest, resume: bool) -> RunManifest | None:
-        """The manifest of the run that is resumed; None when there is nothing to resume."""
-        if not self.files.rollouts.exists() or not any(True for _ in read_rows(self.files.rollouts)):
-            return None
-        where = self.files.rollouts
-        if not resume:
-            raise ConfigError(
-                f"{where} already holds rollouts; resume, or choose another --output (nothing is deleted)"
-            )
-        if not self.files.manifest.exists():
-            raise ConfigError(f"{where} holds rollouts but {self.files.manifest} is missing: it cannot be resumed")
-        before = RunManifest.model_validate_json(self.files.manifest.read_bytes())
-        if before.run_hash != manifest.run_hash:
-            changed = "; ".join(differences(before.identity, manifest.identity)) or "nothing visible"
-            raise ConfigError(
-                f"{where} was written by run {before.run_hash[:12]}, this is run {manifest.run_hash[:12]}: {changed}."
-                " Choose another --output to keep the two apart."
-            )
-        return before
-
     def _set_masked_aside(self) -> None:
         again = [r for r in self.records if r.verification.is_masked and self._is_worth_retrying(r)]
         if not again:
@@ -270,6 +250,31 @@ class RunOutput:
         rewrite(self.files.rollouts, [flat_from_record(record) for record in self.records])
         self._rollouts = JsonlSink(self.files.rollouts)
         log.info("masked rollouts are tried again", extra={"rollouts": len(again)})
+
+
+def earlier_manifest(files: OutputFiles, manifest: RunManifest, *, resume: bool) -> RunManifest | None:
+    """The manifest of the run that this one would go on from; None when there is nothing to resume. Blocking.
+
+    Raises ConfigError when there are rollouts and this run may not add to them.
+    """
+    if not files.rollouts.exists() or not any(True for _ in read_rows(files.rollouts)):
+        return None
+    where = files.rollouts
+    if not resume:
+        raise ConfigError(f"{where} already holds rollouts; resume, or choose another --output (nothing is deleted)")
+    if not files.manifest.exists():
+        raise ConfigError(f"{where} holds rollouts but {files.manifest} is missing: it cannot be resumed")
+    try:
+        before = RunManifest.model_validate_json(files.manifest.read_bytes())
+    except ValidationError as error:
+        raise ConfigError(f"{files.manifest}: not a run's manifest: {error}") from error
+    if before.run_hash != manifest.run_hash:
+        changed = "; ".join(differences(before.identity, manifest.identity)) or "nothing visible"
+        raise ConfigError(
+            f"{where} was written by run {before.run_hash[:12]}, this is run {manifest.run_hash[:12]}: {changed}."
+            " Choose another --output to keep the two apart."
+        )
+    return before
 
 
 def _failure_row(request: RunRequest, result: Failed) -> JsonObject:

@@ -18,6 +18,11 @@ def note_files(tally: SpendTally, files: OutputFiles, records: Iterable[RolloutR
     """
     for record in records:
         tally.note_record(record)
+    note_failures(tally, files)
+
+
+def note_failures(tally: SpendTally, files: OutputFiles) -> None:
+    """Every attempt that broke. As above."""
     if files.failures.is_file():
         for row in read_rows(files.failures):
             key, evidence, failed_at = failure_spend(row)

@@ -3,12 +3,11 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gym_core.cli.evaluate import Evaluation, dry_run_lines, evaluate, exit_code, plan_evaluation
+from gym_core.cli.evaluate import Evaluation, evaluate, exit_code, plan_evaluation
 from gym_core.cli.launcher import OpenGym
 from gym_core.cli.selection import Selection
 from gym_core.errors import ConfigError, EpisodeError, FailureKind, TransportError
@@ -135,22 +134,6 @@ def test_a_missing_output_is_reported_with_all_other_mistakes(furnished: House) 
         "limit",
         "output_jsonl_fpath",
     ]
-
-
-def test_a_dry_run_says_what_would_run(evaluation: Evaluation) -> None:
-    text = "\n".join(dry_run_lines(evaluation))
-    assert "policy_model (model_servers/vllm_model)" in text
-    assert "into x.jsonl" in text
-    assert "sk-key" not in text
-
-
-def test_a_dry_run_names_only_the_servers_that_would_be_started(furnished: House) -> None:
-    furnished.write("spare.yaml", "spare: {model_servers: {vllm_model: {base_url: http://h/v1}}}")
-    planned = plan_evaluation(replace(selection(), configs=("spare.yaml",)))
-    assert "spare" in planned.checked.run.servers
-    (line,) = [line for line in dry_run_lines(planned) if "with the servers" in line]
-    names = "grader (resources_servers/grader), player (agent_servers/player), policy_model (model_servers/vllm_model)"
-    assert line == f"  with the servers {names}"
 
 
 async def test_a_run_is_followed_to_its_result_and_everything_is_put_away(stage: Stage, evaluation: Evaluation) -> None:
