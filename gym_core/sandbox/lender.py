@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,8 +12,10 @@ from gym_core.errors import SandboxUnavailable
 from gym_core.sandbox.admission import Admission
 from gym_core.sandbox.contract import ModelOnly, NetworkPolicy, Sandbox, SandboxProvider, SandboxSpec
 from gym_core.sandbox.lease import Grant, LeaseTable
+from gym_core.sandbox.mounts import must_be_read_only
 from gym_core.sandbox.probe import Decoys, Door, must_be_closed
 from gym_core.types.ids import SafeId
+from gym_core.types.session import SandboxEnforcement
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,8 @@ class LendingRules:
 class Lent:
     sandbox: Sandbox
     grant: Grant
+    enforced: SandboxEnforcement
+    """By the provider's word, and what was seen from inside."""
 
 
 class Lender:
@@ -57,9 +62,12 @@ class Lender:
         """What no lent sandbox reaches."""
         return self._decoys.doors
 
-    async def open(self, network: NetworkPolicy) -> None:
-        """Raises SandboxUnavailable: better no gym than one whose every rollout is masked."""
+    async def open(self, network: NetworkPolicy, *, trial: SandboxSpec | None = None) -> None:
+        """Raises SandboxUnavailable: better no gym than one whose every rollout is masked. `trial` is made once, and
+        its mounts are looked at: whether there are such folders, only the provider can say."""
         await self._provider.check()
+        if trial:
+            await self._try(trial)
         await self._sweep()
         await self._decoys.open(network.host if isinstance(network, ModelOnly) else None)
         self._janitor = asyncio.create_task(self._sweep_for_ever(), name="sandbox-janitor")
@@ -79,6 +87,7 @@ class Lender:
             sandbox = await self._provider.create(sandbox_id, spec)
             try:
                 await self._must_be_tight(sandbox, spec)
+                seen = await must_be_read_only(sandbox, spec.mounts)
                 grant = self._table.lend(sandbox, ttl_s=self._rules.ttl_s, on_end=self._admission.leave)
             except BaseException:
                 await sandbox.close()
@@ -86,7 +95,7 @@ class Lender:
         except BaseException:
             self._admission.leave()
             raise
-        return Lent(sandbox, grant)
+        return Lent(sandbox, grant, sandbox.enforced.model_copy(update={"mounts": seen}))
 
     async def _must_be_tight(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
         """First by the provider's own word, then by what is seen from inside. Raises SandboxUnavailable."""
@@ -103,6 +112,13 @@ class Lender:
                 f"{' or '.join(sorted(allowed))} is asked for (`sandbox_config.weakest_network`)"
             )
         await must_be_closed(sandbox, doors)
+
+    async def _try(self, spec: SandboxSpec) -> None:
+        sandbox = await self._provider.create(f"trial-{secrets.token_hex(4)}", spec)
+        try:
+            await must_be_read_only(sandbox, spec.mounts)
+        finally:
+            await sandbox.close()
 
     async def _sweep_for_ever(self) -> None:
         while True:

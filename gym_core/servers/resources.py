@@ -25,11 +25,19 @@ from gym_core.errors import (
     outcome_of,
 )
 from gym_core.http.app import add_route
-from gym_core.sandbox.contract import DEFAULT_WORKDIR, NetworkPolicy, Sandbox, SandboxResources, SandboxSpec
+from gym_core.sandbox.contract import (
+    DEFAULT_WORKDIR,
+    NetworkPolicy,
+    NoNetwork,
+    Sandbox,
+    SandboxResources,
+    SandboxSpec,
+)
 from gym_core.sandbox.egress import network_policy
 from gym_core.sandbox.lease import LeaseTable
 from gym_core.sandbox.lease_routes import add_lease_routes
 from gym_core.sandbox.lender import Lender, LendingRules, Lent, WeakestNetwork
+from gym_core.sandbox.mounts import SharedFolders
 from gym_core.sandbox.providers import open_provider
 from gym_core.servers.aggregate import AggregateReply, AggregateRequest, aggregate_rows
 from gym_core.servers.base import Server, ServerConfig
@@ -63,6 +71,8 @@ class SandboxSettings(Wire):
     ttl_s: float = 7200.0
     """A lent sandbox that nobody used for this long ends; a borrower renews its lease every third of it."""
     resources: SandboxResources = SandboxResources()
+    mounts: SharedFolders = []
+    """Folders of the provider's machine that every sandbox sees, read-only."""
     max_sandboxes: int | None = Field(default=None, gt=0)
     """So many are lent at once; one more waits for two minutes, then its rollout is masked. None is no limit."""
     sweep_every_s: float = Field(default=300.0, gt=0)
@@ -150,7 +160,8 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
                 weakest_network=settings.weakest_network,
             )
             self._lender = Lender(open_provider(block), rules, self.leases)
-            await self._lender.open(self._network())
+            trial = self._spec({}).model_copy(update={"network": NoNetwork()}) if settings.mounts else None
+            await self._lender.open(self._network(), trial=trial)
         self.sessions.start()
         self.leases.start()
 
@@ -180,7 +191,8 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         session = ResourcesSession(request)
         if self._lender:
             with boundary(SandboxError, f"create sandbox for {request.episode_id}"):
-                lent = await self._lender.lend(request.resources_session_id, self._spec(request))
+                spec = self._spec({"episode": str(request.episode_id)})
+                lent = await self._lender.lend(request.resources_session_id, spec)
             session.sandbox, session.lease = lent.sandbox, self._lease_of(lent)
         return session
 
@@ -197,7 +209,7 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
             expires_at=grant.expires_at,
             workdir=sandbox.workdir,
             model_url=sandbox.model_url,
-            enforced=sandbox.enforced,
+            enforced=lent.enforced,
         )
 
     def _network(self) -> NetworkPolicy:
@@ -205,14 +217,16 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         model_url = self.context.peer_address(ref).url if ref else None
         return network_policy(self.config.sandbox_network_access, model_url)
 
-    def _spec(self, request: SeedSessionRequest) -> SandboxSpec:
+    def _spec(self, metadata: dict[str, str]) -> SandboxSpec:
+        settings = self.config.sandbox_config
         return SandboxSpec(
-            image=self.config.sandbox_config.image,
-            ttl_s=self.config.sandbox_config.ttl_s,
-            resources=self.config.sandbox_config.resources,
+            image=settings.image,
+            ttl_s=settings.ttl_s,
+            resources=settings.resources,
             workdir=self.config.sandbox_workdir,
             network=self._network(),
-            metadata={"episode": str(request.episode_id), "server": self.context.name},
+            mounts=list(settings.mounts),
+            metadata={**metadata, "server": self.context.name},
         )
 
     async def _end_session(self, session: ResourcesSession) -> None:

@@ -26,6 +26,9 @@ class SandboxEnforcement(Wire):
     """What a command is to the host's kernel: "uid_per_sandbox", "shared_uid" (all sandboxes are one user), or
     "container_uid" (a user other than root of a container; which one outside is the service's choice)."""
 
+    mounts: list[str] = []
+    """Paths inside at which a folder of the host, named by the configuration, was seen; read-only, as seen too."""
+
 
 class SandboxLease(Wire):
     """The right to use one lent sandbox: an address, a scoped token and an end. Never provider credentials."""

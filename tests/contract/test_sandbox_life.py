@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from gym_core.errors import SandboxError, SandboxLost, SandboxUnavailable
-from gym_core.sandbox.contract import Launch, ModelOnly, Mount, SandboxInfo
+from gym_core.sandbox.contract import Launch, ModelOnly, Mount, NoNetwork, SandboxInfo
+from gym_core.sandbox.lease import LeaseTable
+from gym_core.sandbox.lender import Lender, LendingRules
+from gym_core.sandbox.mounts import SharedFolder
 from gym_core.sandbox.owner import Owner
 from gym_core.sandbox.providers import open_provider
 from tests.sandboxes.owners import of_another_pid_namespace, owner_process
@@ -159,6 +162,24 @@ async def test_mounts_are_seen_inside_and_cannot_be_changed(stage: Stage, open_f
     result = await sandbox.exec(Launch(argv=["sh", "-c", script]))
     assert result.stdout == b"helloRead-only\n"
     assert contents(open_folder) == {"greeting": "hello"}
+
+
+@real_providers(Ability.PROGRAMS, Ability.MOUNTS)
+async def test_a_mount_of_the_configuration_is_seen_read_only_before_a_sandbox_is_lent_and_stated(
+    stage: Stage, open_folder: Path
+) -> None:
+    table = LeaseTable()
+    lender = Lender(stage.provider, LendingRules(ttl_s=60, sweep_every_s=60, max_sandboxes=None), table)
+    shared = [SharedFolder(source=str(open_folder), target=target) for target in ("/data", "/workspace/with space")]
+    spec = stage.spec_with(mounts=shared)
+    await lender.open(NoNetwork(), trial=spec)
+    lent = await lender.lend(new_id(), spec)
+    assert lent.enforced.mounts == ["/data", "/workspace/with space"]
+    await table.stop()
+    gone = stage.spec_with(mounts=[SharedFolder(source=str(open_folder / "nowhere"), target="/data")])
+    with pytest.raises(SandboxUnavailable, match="nowhere"):
+        await lender.open(NoNetwork(), trial=gone)
+    await lender.close()
 
 
 @every_provider(Ability.SHORT_TTL)

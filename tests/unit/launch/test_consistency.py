@@ -45,6 +45,21 @@ def test_an_image_is_fine_where_nothing_is_lent(monkeypatch: pytest.MonkeyPatch)
     assert problems(f"++{RESOURCES}.sandbox_provider=null") == []
 
 
+def test_a_folder_for_local_sandboxes_that_is_not_there_or_holds_keys_is_told_before_anything_starts(
+    tmp_path: Path,
+) -> None:
+    def sharing(source: object) -> list[str]:
+        return problems(f'++{RESOURCES}.sandbox_config.mounts=[{{source: "{source}", target: /data}}]')
+
+    (tmp_path / "fonts").mkdir()
+    assert sharing(tmp_path / "fonts") == []
+    (problem,) = sharing(tmp_path / "nowhere")
+    assert problem.startswith(f"config: {RESOURCES}.sandbox_config.mounts.0.source: '{tmp_path}/nowhere' is no folder")
+    (problem,) = sharing("/var/run/docker.sock")
+    assert problem.startswith(f"config: {RESOURCES}.sandbox_config.mounts.0.source: ")
+    assert "which no sandbox may see" in problem
+
+
 @pytest.mark.parametrize("field", ["session_idle_s", "sandbox_config.ttl_s"])
 def test_a_turn_must_end_before_what_it_needs_does(field: str) -> None:
     timeout = f"++{AGENT}.timeout_s=1000"
