@@ -4,7 +4,7 @@ Knows HTTP and nothing of what is asked; whoever calls decides what is tried aga
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -68,7 +68,7 @@ class UpstreamReply:
 
 
 class _Body(aiohttp.payload.Payload):
-    """Bytes in at most two writes: aiohttp joins the first with the headers, which would copy megabytes once more.
+    """Each piece from where it lies, but for the first bytes: aiohttp joins those with the headers.
 
     (It also warns of bodies beyond 1 MiB that come as plain bytes: writing them could block. The transport takes what
     the socket takes and keeps the rest.)
@@ -76,24 +76,23 @@ class _Body(aiohttp.payload.Payload):
 
     _JOINED_BYTES = 64 << 10
 
-    def __init__(self, content: bytes) -> None:
-        super().__init__(content)
-        self._content = content
-        self._size = len(content)
+    def __init__(self, pieces: Sequence[bytes | memoryview]) -> None:
+        super().__init__(pieces)
+        self._pieces = pieces
+        self._size = sum(map(len, pieces))
 
     async def write(self, writer: aiohttp.abc.AbstractStreamWriter) -> None:
-        if len(self._content) <= self._JOINED_BYTES:
-            await writer.write(self._content)
-            return
-        content = memoryview(self._content)
-        await writer.write(content[: self._JOINED_BYTES])
-        await writer.write(content[self._JOINED_BYTES :])
+        first = memoryview(self._pieces[0])
+        await writer.write(first[: self._JOINED_BYTES])
+        for piece in (first[self._JOINED_BYTES :], *self._pieces[1:]):
+            if piece:
+                await writer.write(piece)
 
     async def as_bytes(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        return self._content
+        return b"".join(self._pieces)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return self._content.decode(encoding, errors)
+        return b"".join(self._pieces).decode(encoding, errors)
 
 
 class Upstream:
@@ -107,9 +106,15 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def request(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, is_streamed: bool = False
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: Sequence[bytes | memoryview] | None = None,
+        is_streamed: bool = False,
     ) -> AsyncIterator[UpstreamReply]:
-        """`is_streamed`: the answer is to come in pieces, so that silence means trouble.
+        """`body` in one piece or more. `is_streamed`: the answer is to come in pieces, so that silence means trouble.
 
         Leaving early closes the connection, which is how an endpoint learns to stop. Raises UpstreamError.
         """

@@ -19,6 +19,7 @@ from gym_core.config.blocks import CheckedConfig
 from gym_core.config.roots import Roots, ServerType
 from gym_core.errors import ConfigError
 from gym_core.http.client import HttpPool
+from gym_core.http.whole_body import WholeBodyProtocol
 from gym_core.launch.children import HEAD
 from gym_core.launch.listeners import BACKLOG, bind, external_urls
 from gym_core.launch.logs import log_to
@@ -96,7 +97,7 @@ def server_app(part: ServerSlice) -> FastAPI:
 def serve(app: FastAPI, listener: socket.socket) -> int:
     """Serve until SIGTERM or SIGINT and finish what is in flight for a few seconds. 0; 3 when it could not start."""
     config = uvicorn.Config(
-        app, loop="none", http="httptools", ws="none", lifespan="on", log_config=None, access_log=False,
+        app, loop="none", http=WholeBodyProtocol, ws="none", lifespan="on", log_config=None, access_log=False,
         timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S, timeout_keep_alive=75, backlog=BACKLOG, server_header=False,
         date_header=False, proxy_headers=False,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import gc
+import io
 import multiprocessing
 import os
 import random
@@ -14,10 +15,13 @@ from pathlib import Path
 import uvicorn
 import uvloop
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gym_core.http.client import HttpPool
+from gym_core.http.whole_body import WholeBodyProtocol
 from gym_core.launch.nursery import GC_THRESHOLD
 from gym_core.servers.context import ServerContext, ServerSlice
+from gym_core.servers.model.memory import keep_freed_memory
 from model_servers.vllm_model.app import VllmModel, VllmModelConfig
 from tests.fakes.proxy import RUN_TOKEN
 
@@ -83,6 +87,31 @@ def run_endpoint(ready: Connection) -> None:
     _serve(app, ready)
 
 
+def run_relay(ready: Connection, endpoint_url: str) -> None:
+    """The least that uvicorn and aiohttp can do for a proxy: a body read whole, sent on, its answer read whole and sent
+    back. Nothing is looked at or kept, and faults are nobody's."""
+    headers = [(b"content-type", b"text/event-stream")]
+    pool = HttpPool()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return
+        pieces, more = [], True
+        while more:
+            message = await receive()
+            pieces.append(message.get("body", b""))
+            more = message.get("more_body", False)
+        body = io.BytesIO(b"".join(pieces))  # aiohttp warns of as many plain bytes
+        async with pool.session.post(f"{endpoint_url}/chat/completions", data=body) as reply:
+            answer = await reply.read()
+        length = (b"content-length", str(len(answer)).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
+        await send({"type": "http.response.body", "body": answer})
+
+    keep_freed_memory()
+    _serve(app, ready)
+
+
 def run_proxy(ready: Connection, endpoint_url: str, state_dir: str) -> None:
     """With the settings of `gym_core.launch`, but for a log and the ways to end."""
     block = {"base_url": endpoint_url, "api_key": "k", "model": "tiny", "session_limits": {"calls_per_minute": 10**9}}
@@ -98,12 +127,12 @@ def run_proxy(ready: Connection, endpoint_url: str, state_dir: str) -> None:
         }
     )
     server = VllmModel(VllmModelConfig.model_validate(block), ServerContext(slice_, HttpPool()))
-    _serve(server.make_app(), ready)
+    _serve(server.make_app(), ready, WholeBodyProtocol)
 
 
-def _serve(app: ASGIApp, ready: Connection) -> None:
+def _serve(app: ASGIApp, ready: Connection, http: type[HttpToolsProtocol] = HttpToolsProtocol) -> None:
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, loop="none", http="httptools", ws="none", access_log=False,
+        app, host="127.0.0.1", port=0, loop="none", http=http, ws="none", access_log=False,
         log_level="warning", timeout_keep_alive=75, server_header=False, date_header=False, proxy_headers=False,
     )  # fmt: skip
     server = uvicorn.Server(config)

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 import uvicorn
 from starlette.types import ASGIApp
 
+from gym_core.http.whole_body import WholeBodyProtocol
+
 
 @contextlib.asynccontextmanager
 async def serving(app: ASGIApp) -> AsyncIterator[str]:
@@ -15,8 +17,9 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="on", ws="none", timeout_graceful_shutdown=1
-    )
+        app, log_config=None, access_log=False, lifespan="on", ws="none", timeout_graceful_shutdown=1,
+        http=WholeBodyProtocol,
+    )  # fmt: skip
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # the test runner keeps its own
     task = asyncio.create_task(server._serve([listener]))  # without capture_signals: same reason

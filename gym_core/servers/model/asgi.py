@@ -8,6 +8,7 @@ from typing import TypeVar
 from starlette.types import Receive, Scope, Send
 
 from gym_core.http.departure import caller_gone
+from gym_core.http.whole_body import whole_body
 from gym_core.servers.model.refusal import Refusal
 
 JSON_HEADERS = [(b"content-type", b"application/json")]
@@ -27,6 +28,12 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
             raise too_large
+    read_whole = whole_body(scope)
+    if read_whole:
+        whole = await read_whole()
+        if whole is None:
+            raise ClientLeft
+        return whole
     pieces: list[bytes] = []
     size = 0
     while True:

@@ -176,7 +176,7 @@ class ProbeClient:
     async def _ask(
         self, method: str, url: str, body: JsonObject | None, *, timeout_s: float = CHECK_TIMEOUT_S
     ) -> ProbeReply:
-        content = None if body is None else msgspec.json.encode(body)
+        content = None if body is None else [msgspec.json.encode(body)]
         try:
             async with (
                 asyncio.timeout(timeout_s),

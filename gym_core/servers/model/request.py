@@ -21,6 +21,7 @@ MAX_UNCOUNTED_BYTES = 4 << 20
 MAX_COMMAS = 2_000_000
 """In a larger body: each message object costs a hundred bytes of memory while it is read."""
 MAX_MESSAGES = 20_000
+_LONG_BYTES = 32 << 10
 _ABSENT = Raw(b"")
 _FULL_LIST = re.compile(rb"\[\s*[^\s\]]")
 _UNKNOWN_FIELD = re.compile(r"unknown field `([A-Za-z0-9_.-]{1,40})`")
@@ -145,11 +146,26 @@ class ShapedBody:
     path: str = CHAT_PATH
     """Where it goes, below an endpoint's base URL; a token route as `Endpoint.at` knows it."""
 
-    def encode(self) -> bytes:
+    def encode(self) -> list[bytes | memoryview]:
+        """JSON in pieces: a long message, which holds pictures, is sent from where it lies."""
         fields = dict(self.fields)
         if self.max_tokens is not None:
             fields[self.token_field] = self.max_tokens
-        return msgspec.json.encode(fields)
+        messages = fields.get("messages")
+        if not isinstance(messages, list):
+            return [msgspec.json.encode(fields)]
+        del fields["messages"]
+        pieces: list[bytes | memoryview] = []
+        text = bytearray(msgspec.json.encode(fields | {"messages": []})[: -len("]}")])
+        for place, message in enumerate(messages):
+            view = memoryview(message if isinstance(message, Raw) else msgspec.json.encode(message))
+            text += b"," if place else b""
+            if len(view) < _LONG_BYTES:
+                text += view
+            else:
+                pieces += [bytes(text), view]
+                text.clear()
+        return [*pieces, bytes(text + b"]}")]
 
     def narrowed(self, without: frozenset[str], token_field: str | None) -> "ShapedBody":
         """For an endpoint that does not take some of it."""
