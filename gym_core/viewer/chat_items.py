@@ -5,6 +5,7 @@ Read loosely: the messages are a harness's, as they were sent.
 
 from collections.abc import Iterator, Sequence
 
+from gym_core.servers.model.dialect import TOOL_IMAGES_TEXT
 from gym_core.types.model_call import CallAnswer
 from gym_core.types.responses import (
     FunctionCall,
@@ -30,16 +31,27 @@ def split_prompt(messages: Sequence[JsonObject]) -> tuple[list[JsonObject], list
     return list(messages[:n]), list(messages[n:])
 
 
-def items_of_messages(messages: Sequence[JsonObject]) -> Iterator[OutputItem]:
+def items_of_messages(messages: Sequence[JsonObject]) -> list[OutputItem]:
+    """Pictures that a harness sends on in a message of their own, after a tool's, belong to that tool's output."""
+    items: list[OutputItem] = []
     for message in messages:
         role = message.get("role")
         if role == "assistant":
-            yield from _assistant_items(message)
-        elif role == "tool":
-            parts = input_parts(message.get("content"))
-            yield FunctionCallOutput(call_id=str(message.get("tool_call_id", "")), output=parts)
+            items += _assistant_items(message)
+            continue
+        parts = input_parts(message.get("content"))
+        if role == "tool":
+            items.append(FunctionCallOutput(call_id=str(message.get("tool_call_id", "")), output=parts))
+        elif items and isinstance(items[-1], FunctionCallOutput) and _is_sent_on(parts):
+            items[-1] = items[-1].model_copy(update={"output": [*items[-1].output, *parts[1:]]})
         else:
-            yield InputMessage(role="user", content=input_parts(message.get("content")))
+            items.append(InputMessage(role="user", content=parts))
+    return items
+
+
+def _is_sent_on(parts: Sequence[InputPart]) -> bool:
+    head = parts[0] if parts else None
+    return isinstance(head, InputText) and head.text == TOOL_IMAGES_TEXT
 
 
 def items_of_answer(answer: CallAnswer) -> Iterator[OutputItem]:
