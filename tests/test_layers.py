@@ -15,7 +15,7 @@ LAYERS = (
     ("types", "errors"),
     ("config", "http"),
     ("sandbox", "judging", "capture"),
-    ("datasets", "statistics", "metrics", "client"),
+    ("datasets", "statistics", "client"),
     ("servers",),
     ("episode",),
     ("rollout", "comparison", "export", "viewer"),

@@ -1,5 +1,6 @@
 """A comparison of two runs as lines."""
 
+import shlex
 from collections.abc import Mapping
 
 from gym_core.cli.summary import estimate_text, left_out_text
@@ -21,8 +22,7 @@ _MAX_ANSWER_CHARACTERS = 30
 
 def comparison_lines(comparison: Comparison, *, max_flips: int) -> list[str]:
     return [
-        *_side_lines("A", comparison.a),
-        *_side_lines("B", comparison.b),
+        *(line for letter, side in _sides(comparison) for line in _side_lines(letter, side)),
         *difference_lines(comparison),
         *_flip_lines(comparison, max_flips),
     ]
@@ -133,7 +133,14 @@ def _flip_lines(comparison: Comparison, max_flips: int) -> list[str]:
         lines += table([head, *map(_flip_row, flipped[:max_flips])])
     if len(flipped) > max_flips:
         lines.append(f"  and {len(flipped) - max_flips} more: --flips {len(flipped)}, or --json")
+    command = shlex.join(["gym", "view", comparison.a.path, comparison.b.path])
+    lines.append(f"to see them: {printable(command)}")
+    lines += [f"  rollouts of {letter} are at {side.address}/rollout/..." for letter, side in _sides(comparison)]
     return lines
+
+
+def _sides(comparison: Comparison) -> tuple[tuple[str, RunSide], tuple[str, RunSide]]:
+    return ("A", comparison.a), ("B", comparison.b)
 
 
 def _flip_row(flip: FlippedTask) -> tuple[str, ...]:

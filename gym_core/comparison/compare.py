@@ -9,6 +9,7 @@ from gym_core.comparison.setup import setup_differences
 from gym_core.errors import ConfigError
 from gym_core.statistics.paired_difference import paired_difference, paired_test
 from gym_core.types.comparison import Comparison, FlippedTask, FlipSide, PairedDifference, RunSide
+from gym_core.viewer.run import run_id
 
 
 def compare_runs(a: ScoredRun, b: ScoredRun) -> Comparison:
@@ -26,7 +27,7 @@ def compare_runs(a: ScoredRun, b: ScoredRun) -> Comparison:
         test=paired_test(rewards),
         by_category=_split(measured, lambda task: task.category),
         by_subtype=_split(measured, lambda task: f"{task.category}/{task.subtype}" if task.subtype else ""),
-        flipped=_flipped(measured),
+        flipped=_flipped(measured, (page_address(a), page_address(b))),
         setup=setup_differences(a, b, tasks.pairs),
     )
 
@@ -46,7 +47,13 @@ def _side(run: ScoredRun) -> RunSide:
         model=run.model,
         reward=run.report().reward,
         torn_bytes=run.torn_bytes,
+        address=page_address(run),
     )
+
+
+def page_address(run: ScoredRun) -> str:
+    """Of a run within the page of `gym view`, whatever else is shown there."""
+    return f"#/run/{run_id(run.path.expanduser().absolute())}"
 
 
 def _split(pairs: Sequence[TaskPair], key: Callable[[ScoredTask], str]) -> dict[str, PairedDifference]:
@@ -57,8 +64,8 @@ def _split(pairs: Sequence[TaskPair], key: Callable[[ScoredTask], str]) -> dict[
     return {name: paired_difference([pair.rewards for pair in group]) for name, group in sorted(groups.items())}
 
 
-def _flipped(pairs: Sequence[TaskPair]) -> list[FlippedTask]:
-    """Those that were lost first, the largest differences first."""
+def _flipped(pairs: Sequence[TaskPair], addresses: tuple[str, str]) -> list[FlippedTask]:
+    """Those that were lost first, the largest differences first. `addresses` are those of A and B."""
     found = [pair for pair in pairs if _is_mostly_right(pair.a) != _is_mostly_right(pair.b)]
     found.sort(key=lambda pair: (_is_mostly_right(pair.b), -abs(pair.rewards.difference), pair.a.row_id))
     return [
@@ -67,8 +74,8 @@ def _flipped(pairs: Sequence[TaskPair]) -> list[FlippedTask]:
             category=pair.a.category,
             subtype=pair.a.subtype,
             direction="gained" if _is_mostly_right(pair.b) else "lost",
-            a=_flip_side(pair.a),
-            b=_flip_side(pair.b),
+            a=_flip_side(pair.a, addresses[0]),
+            b=_flip_side(pair.b, addresses[1]),
         )
         for pair in found
     ]
@@ -78,13 +85,14 @@ def _is_mostly_right(task: ScoredTask) -> bool:
     return sum(task.rewards) > len(task.rewards) / 2
 
 
-def _flip_side(task: ScoredTask) -> FlipSide:
+def _flip_side(task: ScoredTask, address: str) -> FlipSide:
     """With the first rollout that shows what most of them do."""
     rows = [row for _, row in sorted(task.rows.items()) if row.reward is not None]
     wanted = _is_mostly_right(task)
     shown = next((row for row in rows if ((row.reward or 0.0) > 0.5) == wanted), rows[0])
     return FlipSide(
         rollout_id=shown.rollout_id,
+        address=f"{address}/rollout/{shown.rollout_id}",
         answer=shown.answer,
         right=sum((row.reward or 0.0) >= 1.0 for row in rows),
         measured=len(rows),

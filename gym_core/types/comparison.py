@@ -81,12 +81,16 @@ class RunSide(Wire):
     """Over all its own rows, paired or not."""
     torn_bytes: int
     """Of a last line that was cut off and is not read."""
+    address: str
+    """Of the run within the page of `gym view`."""
 
 
 class FlipSide(Wire):
     """One run's say on a task. The rollout is one that shows it."""
 
     rollout_id: str
+    address: str
+    """Of that rollout within the page of `gym view`."""
     answer: str | None
     right: int
     measured: int

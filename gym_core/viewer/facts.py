@@ -8,7 +8,7 @@ from collections import Counter
 
 import msgspec
 
-from gym_core.metrics import Outcome
+from gym_core.statistics.outcome import Outcome
 from gym_core.types.ids import SAFE_ID
 from gym_core.types.sample import SequenceSummary
 from gym_core.viewer.types import RolloutRow
@@ -137,7 +137,7 @@ def read_facts(content: bytes, offset: int) -> RowFacts:
 
 
 def _outcome(line: _Line, row: RolloutRow, sequences: SequenceSummary | None) -> Outcome:
-    """As `gym_core.metrics.outcome_of` makes it of a whole record."""
+    """As `gym_core.statistics.outcome.outcome_of` makes it of a whole record."""
     tokens = {"input": row.input_tokens, "output": row.output_tokens} if line.response else {}
     return Outcome(
         task_hash=line.task_hash,

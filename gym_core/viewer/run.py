@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from gym_core.capture.images import AssetStore
-from gym_core.metrics import aggregate
 from gym_core.rollout.output import OutputFiles
+from gym_core.statistics.report import aggregate
 from gym_core.types.flat_row import record_from_flat
 from gym_core.types.metrics import MetricsReport
 from gym_core.types.rollout import RolloutRecord

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from gym_core.cli.main import main
+from gym_core.cli.saved_summary import table_lines
 from gym_core.types.comparison import Comparison
 from gym_core.types.summary import Summary
+from gym_core.viewer.run import run_id
 from tests.fakes.hostile_run import SEEN, hidden_in, write_hostile_run
 from tests.fakes.made_run import MadeRun
 from tests.fakes.made_runs import made_rollout, write_pair, write_small_run, write_uneven_run
@@ -49,13 +51,18 @@ def test_a_comparison_says_the_difference_its_test_what_differs_and_what_flipped
     assert lost[1] == "made/1000"
     assert [word for word in lost if word.startswith("t0-r0-")] == [lost[-1]] * 2
     assert text.count("t2-r0-") == 2
+    assert f"to see them: gym view {first.path} {second.path}" in text
+    for letter, run in (("A", first), ("B", second)):
+        assert f"rollouts of {letter} are at #/run/{run_id(run.path)}/rollout/..." in text
 
 
 def test_for_programs_a_comparison_is_json_with_all_that_flipped(tmp_path: Path, capsys: Captured) -> None:
     first, second = write_pair(tmp_path)
     comparison = Comparison.model_validate_json(compared(capsys, first.path, second.path, "--json", "--flips", 1))
     assert [flip.direction for flip in comparison.flipped] == ["lost", "gained", "gained", "gained"]
-    assert comparison.flipped[0].a.answer == "1"
+    lost = comparison.flipped[0].a
+    assert lost.answer == "1"
+    assert lost.address == f"#/run/{run_id(first.path)}/rollout/{lost.rollout_id}"
     assert (comparison.a.path, comparison.b.reward.tasks) == (str(first.path), 19)
 
 
@@ -132,6 +139,14 @@ def test_the_difference_with_and_without_tools_is_on_the_same_rows_by_type(tmp_p
     assert "difference  +0.1053" in rest
     assert "Visual Tracking/Maze" in rest
     assert "A 0.0000, B 0.6667  3 tasks" in rest
+
+
+def test_the_end_of_a_run_has_its_table_or_why_there_is_none(tmp_path: Path) -> None:
+    run = write_small_run(tmp_path)
+    assert table_lines(run.path, "babyvision")[0].startswith("babyvision: mean over passes")
+    assert table_lines(tmp_path / "no.jsonl", "babyvision") == [
+        f"no table: {tmp_path}/no.jsonl: no such file; give a run's output file (the path of its --output)"
+    ]
 
 
 @pytest.mark.parametrize("command", ["compare", "summary"])

@@ -137,6 +137,12 @@ async def test_a_run_prints_its_number_and_where_everything_is(command: Command)
     assert "done: 2/2 done" in ended.err
 
 
+async def test_a_run_says_at_its_end_why_a_table_that_was_asked_for_cannot_be_had(command: Command) -> None:
+    ended = await command.run("--table", "babyvision")
+    assert ended.code == 0, ended.err
+    assert f"no table: {command.rows}: its tasks have no `category`" in ended.out
+
+
 async def test_a_run_that_is_interrupted_twice_ends_with_130_and_the_same_command_finishes_it(
     command: Command, model: Model
 ) -> None:
