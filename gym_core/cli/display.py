@@ -1,16 +1,29 @@
 """A run as it goes: a live panel on a terminal, else a plain line now and then."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from gym_core.cli.terminal import counted, duration, printable, tell
-from gym_core.types.run import RunProgress, RunState
+from gym_core.cli.terminal import counted, duration, money, printable, tell
+from gym_core.types.run import ActiveRollout, RunProgress, RunState
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LINE_EVERY_S = 10.0
+"""Where something changed."""
+SIGN_OF_LIFE_EVERY_S = 60.0
+"""Where nothing did, but for time."""
+SHOWN_IN_PANEL = 8
+SHOWN_IN_LINE = 2
+STAGES = {
+    "plan": "starting",
+    "seed": "making its sandbox",
+    "open": "opening its session",
+    "respond": "agent playing",
+    "verify": "being graded",
+}
+"""What an episode's stage is to people."""
 
 
 class Display(Protocol):
@@ -34,7 +47,7 @@ def progress_line(progress: RunProgress) -> str:
     done = f"{progress.done}/{progress.total} done"
     if progress.resumed:
         done += f" ({progress.resumed} before)"
-    parts = [done, f"{progress.running} running", f"{progress.masked} masked"]
+    parts = [done, f"{slots_text(progress)} running", f"{progress.masked} masked"]
     if progress.retries:
         parts.append(counted(progress.retries, "retry"))
     parts.append(f"reward {reward_text(progress)}")
@@ -42,12 +55,54 @@ def progress_line(progress: RunProgress) -> str:
         parts.append(rate_text(progress.rollouts_per_s))
     if progress.remaining_s is not None and progress.state is RunState.RUNNING:
         parts.append(f"{duration(progress.remaining_s)} left")
+    if cost := cost_text(progress):
+        parts.append(cost)
     if progress.failures:
         parts.append(failures_text(progress.failures))
     line = ", ".join(parts)
     if progress.state is not RunState.RUNNING:
         line = f"{progress.state}: {line}"
     return printable(f"{line}; {progress.message}" if progress.message else line)
+
+
+def slots_text(progress: RunProgress) -> str:
+    """ "3/8": how many run, of how many that may."""
+    return f"{progress.running}/{progress.slots}" if progress.slots else f"{progress.running}"
+
+
+def cost_text(progress: RunProgress) -> str:
+    """ "" when it is not known."""
+    spend = progress.spend
+    return "" if spend is None or spend.cost is None or spend.currency is None else money(spend.cost, spend.currency)
+
+
+def tokens_text(progress: RunProgress) -> str:
+    spend = progress.spend
+    if spend is None:
+        return "none yet"
+    tokens = spend.policy + spend.judge
+    return f"{tokens.input:,} in, {tokens.output:,} out"
+
+
+def slow_text(progress: RunProgress) -> str:
+    """The longest played rollouts in a few words; "" when none is played."""
+    shown = [
+        f"{name_of(active)} {stage_text(active)} for {duration(active.stage_s)}"
+        for active in progress.active[:SHOWN_IN_LINE]
+    ]
+    return printable("; ".join(shown))
+
+
+def name_of(active: ActiveRollout) -> str:
+    """ "task 17" with what its dataset calls it, and which repeat where it is not the first."""
+    name = f"task {active.task_index}"
+    if active.task_id != str(active.task_index):
+        name += f" ({printable(active.task_id, max_characters=40)})"
+    return f"{name} repeat {active.repeat + 1}" if active.repeat else name
+
+
+def stage_text(active: ActiveRollout) -> str:
+    return STAGES.get(active.stage, printable(active.stage, max_characters=20))
 
 
 def reward_text(progress: RunProgress) -> str:
@@ -74,7 +129,8 @@ def failures_text(failures: dict[str, int]) -> str:
 
 
 class PlainDisplay:
-    """A line at each change of state, and at most every ten seconds one with what else changed."""
+    """A line at each change of state, at most every ten seconds one with what else changed, and every minute one with
+    what the slowest are doing when nothing else did."""
 
     def __init__(self, write: Callable[[str], None] = tell, clock: Callable[[], float] = time.monotonic) -> None:
         self._write = write
@@ -90,7 +146,11 @@ class PlainDisplay:
                 self._shown.masked,
                 self._shown.failures,
             )
-            if not has_news or now - self._shown_at < LINE_EVERY_S:
+            if now - self._shown_at < (LINE_EVERY_S if has_news else SIGN_OF_LIFE_EVERY_S):
+                return
+            if not has_news and progress.active:
+                self._shown_at = now
+                self._write(f"{progress_line(progress)}; {slow_text(progress)}")
                 return
         self._shown, self._shown_at = progress, now
         self._write(progress_line(progress))
@@ -134,18 +194,38 @@ def panel(progress: RunProgress) -> "RenderableType":
     from rich.text import Text
 
     figures = Table.grid(padding=(0, 3))
-    resumed = f" ({progress.resumed} before)" if progress.resumed else ""
-    left = duration(progress.remaining_s) if progress.remaining_s is not None else "unknown"
-    rate = rate_text(progress.rollouts_per_s) if progress.rollouts_per_s > 0 else "none yet"
-    figures.add_row("state", f"{progress.state}", "done", f"{progress.done}/{progress.total}{resumed}")
-    figures.add_row(
-        "running", f"{progress.running}", "masked", f"{progress.masked}, {counted(progress.retries, 'retry')}"
-    )
-    figures.add_row("rate", rate, "left", f"{left}, {duration(progress.elapsed_s)} so far")
-    figures.add_row("reward", reward_text(progress), "failures", failures_text(progress.failures) or "none")
+    for name, text, other_name, other_text in _figures(progress):
+        figures.add_row(name, text, other_name, other_text)
     bar = Table.grid()
     bar.add_row(ProgressBar(total=max(progress.total, 1), completed=progress.done, width=60))
     parts: list[RenderableType] = [bar, figures]
+    if progress.active:
+        slow = Table.grid(padding=(0, 3))
+        for cells in slow_rows(progress):
+            slow.add_row(*map(Text, cells))  # Text: nothing of it is markup
+        parts.append(slow)
     if progress.message:
         parts.append(Text(printable(progress.message)))
     return Group(*parts)
+
+
+def slow_rows(progress: RunProgress) -> list[tuple[str, ...]]:
+    """The longest played rollouts: which, what it does, for how long, how long in all."""
+    rows: list[tuple[str, ...]] = [("slowest", "doing", "for", "in all")]
+    for active in progress.active[:SHOWN_IN_PANEL]:
+        again = f", attempt {active.attempt + 1}" if active.attempt else ""
+        rows.append((name_of(active) + again, stage_text(active), duration(active.stage_s), duration(active.total_s)))
+    hidden = progress.running - (len(rows) - 1)
+    return [*rows, (f"and {hidden} more", "", "", "")] if hidden > 0 else rows
+
+
+def _figures(progress: RunProgress) -> Iterator[tuple[str, str, str, str]]:
+    resumed = f" ({progress.resumed} before)" if progress.resumed else ""
+    left = duration(progress.remaining_s) if progress.remaining_s is not None else "unknown"
+    rate = rate_text(progress.rollouts_per_s) if progress.rollouts_per_s > 0 else "none yet"
+    masked = f"{progress.masked}, {counted(progress.retries, 'retry')}"
+    yield "state", f"{progress.state}", "done", f"{progress.done}/{progress.total}{resumed}"
+    yield "running", f"{slots_text(progress)} slots", "masked", masked
+    yield "rate", rate, "left", f"{left}, {duration(progress.elapsed_s)} so far"
+    yield "reward", reward_text(progress), "failures", failures_text(progress.failures) or "none"
+    yield "tokens", tokens_text(progress), "cost", cost_text(progress) or "not known"
