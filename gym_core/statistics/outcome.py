@@ -74,7 +74,7 @@ def outcome_of(record: RolloutRecord) -> Outcome:
         category=category,
         subtype=subtype,
         failure=failure.kind.value if failure else None,
-        agrees_with_matcher=_agrees_with_matcher(reward, details),
+        agrees_with_matcher=agreement_with_matcher(reward, details),
         tool_calls=evidence.agent.tool_calls,
         tokens={**tokens, "images": len(capture.images) if capture else 0},
         seconds=evidence.timing.model_dump(),
@@ -85,11 +85,15 @@ def outcome_of(record: RolloutRecord) -> Outcome:
 
 def answer_of(record: RolloutRecord) -> str | None:
     """The beginning of the extracted answer, where the environment's rows have one."""
-    answer = record.verification.details.get("extracted_answer")
+    return kept_answer(record.verification.details.get("extracted_answer"))
+
+
+def kept_answer(answer: object) -> str | None:
+    """As above, of the column's value."""
     return answer[:_MAX_ANSWER_CHARACTERS] if isinstance(answer, str) and answer.strip() else None
 
 
-def _agrees_with_matcher(reward: float | None, details: Mapping[str, object]) -> bool | None:
+def agreement_with_matcher(reward: float | None, details: Mapping[str, object]) -> bool | None:
     """None where the two cannot differ: nothing was measured, nobody judged, or the matcher itself was the judge."""
     matched = details.get("matcher_equal")
     if reward is None or not isinstance(matched, bool) or details.get("judge_model") in (None, MATCHER):

@@ -3,7 +3,8 @@
 import asyncio
 import hmac
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -44,7 +45,19 @@ class Viewer:
     _secret: bytes = field(default_factory=lambda: os.urandom(32))
 
     def make_app(self) -> "FastAPI":
-        app = make_app("gym view", static_tokens(self.token), own_paths=(PAGE, IMAGES), max_body_bytes=MAX_BODY_BYTES)
+        @asynccontextmanager
+        async def lifespan(_: "FastAPI") -> AsyncIterator[None]:
+            reading = asyncio.create_task(asyncio.to_thread(self._read_all), name="read-runs")
+            yield
+            reading.cancel()
+
+        app = make_app(
+            "gym view",
+            static_tokens(self.token),
+            lifespan=lifespan,
+            own_paths=(PAGE, IMAGES),
+            max_body_bytes=MAX_BODY_BYTES,
+        )
         app.add_middleware(Door)
         rollout = "/api/runs/{run}/rollouts/{rollout}"
         for path, route in (
@@ -62,6 +75,12 @@ class Viewer:
             app.add_api_route(path, route, methods=["GET"], response_model=None)
         app.add_exception_handler(NotInRun, _on_not_found)
         return app
+
+    def _read_all(self) -> None:
+        """While the reader opens the link, so that the first look finds the runs indexed."""
+        for run in self.shelf.runs():
+            with suppress(OSError):  # whoever asks for it is told
+                run.refresh()
 
     # -- page and pictures ------------------------------------------------------
 

@@ -8,9 +8,12 @@ from collections import Counter
 
 import msgspec
 
-from gym_core.statistics.outcome import Outcome
-from gym_core.types.ids import SAFE_ID
+from gym_core.statistics.outcome import Outcome, agreement_with_matcher, kept_answer
+from gym_core.types.ids import SAFE_ID, EpisodeId
+from gym_core.types.rollout import EpisodeEvidence, EpisodeTiming, RolloutKey
 from gym_core.types.sample import SequenceSummary
+from gym_core.types.session import CaptureSummary, SandboxEnforcement
+from gym_core.types.wire import JsonObject
 from gym_core.viewer.types import RolloutRow
 
 MAX_SHOWN = 240
@@ -34,13 +37,6 @@ class _Response(msgspec.Struct):
     usage: _Usage | None = None
 
 
-class _Capture(msgspec.Struct):
-    session_id: str = ""
-    calls: int = 0
-    images: list[str] = []
-    capture_complete: bool = True
-
-
 class _Agent(msgspec.Struct):
     tool_calls: dict[str, int] = {}
     notes: list[str] = []
@@ -62,13 +58,14 @@ class _Line(msgspec.Struct):
     rollout_id: str = msgspec.field(name="_ng_rollout_id")
     task_hash: str = msgspec.field(name="_gym_task_hash")
     finished_at: float = msgspec.field(name="_gym_finished_at")
-    timing: dict[str, float] = msgspec.field(name="_gym_timing")
+    timing: JsonObject = msgspec.field(name="_gym_timing")
     agent: _Agent = msgspec.field(name="_gym_agent")
     reward: float | None
     environment: str = msgspec.field(name="_gym_environment", default="")
     attempts: int = msgspec.field(name="_gym_attempts", default=1)
-    capture: _Capture | None = msgspec.field(name="_gym_capture", default=None)
-    sequences: dict[str, object] | None = msgspec.field(name="_gym_sequences", default=None)
+    capture: JsonObject | None = msgspec.field(name="_gym_capture", default=None)
+    sandbox: JsonObject | None = msgspec.field(name="_gym_sandbox", default=None)
+    sequences: JsonObject | None = msgspec.field(name="_gym_sequences", default=None)
     failure: _Failure | None = msgspec.field(name="_gym_failure", default=None)
     task_id: _TaskId | None = None
     response: _Response | None = None
@@ -76,6 +73,9 @@ class _Line(msgspec.Struct):
     expected_answer: object = None
     extracted_answer: object = None
     judge_verdict: object = None
+    judge_model: object = None
+    judge_usage: object = None
+    matcher_equal: object = None
     category: object = None
     l2_category: object = None
 
@@ -85,11 +85,18 @@ class RowFacts(msgspec.Struct, frozen=True):
 
     offset: int
     length: int
-    session_id: str
     environment: str
-    task_hash: str
+    key: RolloutKey
     row: RolloutRow
     outcome: Outcome
+    evidence: EpisodeEvidence
+    """Without the response."""
+    judge_usage: object
+    """The grader's column with the tokens of its judge."""
+
+    @property
+    def session_id(self) -> str | None:
+        return self.evidence.capture.session_id if self.evidence.capture else None
 
 
 _DECODER = msgspec.json.Decoder(_Line)
@@ -102,41 +109,54 @@ def read_facts(content: bytes, offset: int) -> RowFacts:
         raise ValueError("a rollout id that is none")
     if line.reward is not None and not 0.0 <= line.reward <= 1.0:
         raise ValueError(f"reward {line.reward}")
-    sequences = SequenceSummary.model_validate(line.sequences) if line.sequences else None
-    capture = line.capture or _Capture()
+    evidence = EpisodeEvidence(
+        episode_id=EpisodeId(rollout_id=line.rollout_id, attempt=line.attempt),
+        capture=CaptureSummary.model_validate(line.capture) if line.capture else None,
+        sequences=SequenceSummary.model_validate(line.sequences) if line.sequences else None,
+        sandbox=SandboxEnforcement.model_validate(line.sandbox) if line.sandbox else None,
+        timing=EpisodeTiming.model_validate(line.timing),
+    )
+    capture, sequences, timing = evidence.capture, evidence.sequences, evidence.timing
     usage = (line.response and line.response.usage) or _Usage()
     failure = line.failure.kind if line.failure else None
     row = RolloutRow(
         id=line.rollout_id,
-        task=_shown(line.task_id.task_id if line.task_id else ""),
+        task=shown(line.task_id.task_id if line.task_id else ""),
         index=line.index,
         repeat=line.repeat,
         attempts=line.attempts,
-        category=_shown(line.category),
-        subtype=_shown(line.l2_category),
-        question=_shown(line.question),
-        gold=_shown(line.expected_answer),
-        answer=_shown(line.extracted_answer),
+        category=shown(line.category),
+        subtype=shown(line.l2_category),
+        question=shown(line.question),
+        gold=shown(line.expected_answer),
+        answer=shown(line.extracted_answer),
         reward=line.reward,
-        failure=_shown(failure) if failure else None,
-        verdict=_shown(line.judge_verdict),
+        failure=shown(failure) if failure else None,
+        verdict=shown(line.judge_verdict),
         turns=_count_turns(line.response.output) if line.response else 0,
         tool_calls=sum(line.agent.tool_calls.values()),
-        images=len(capture.images),
+        images=len(capture.images) if capture else 0,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
-        seconds=line.timing.get("total", 0.0),
-        model_seconds=line.timing.get("model", 0.0),
+        seconds=timing.total,
+        model_seconds=timing.model,
         finished_at=line.finished_at,
         drifts=sum(sequences.drifts.values()) if sequences else 0,
-        flags=_flags(line, sequences),
+        flags=_flags(line, evidence),
     )
     return RowFacts(
-        offset, len(content), capture.session_id, line.environment, line.task_hash, row, _outcome(line, row, sequences)
+        offset=offset,
+        length=len(content),
+        environment=shown(line.environment),
+        key=RolloutKey(task_hash=line.task_hash, repeat=line.repeat),
+        row=row,
+        outcome=_outcome(line, row, evidence),
+        evidence=evidence,
+        judge_usage=line.judge_usage,
     )
 
 
-def _outcome(line: _Line, row: RolloutRow, sequences: SequenceSummary | None) -> Outcome:
+def _outcome(line: _Line, row: RolloutRow, evidence: EpisodeEvidence) -> Outcome:
     """As `gym_core.statistics.outcome.outcome_of` makes it of a whole record."""
     tokens = {"input": row.input_tokens, "output": row.output_tokens} if line.response else {}
     return Outcome(
@@ -146,19 +166,22 @@ def _outcome(line: _Line, row: RolloutRow, sequences: SequenceSummary | None) ->
         category=row.category,
         subtype=row.subtype,
         failure=row.failure,
-        agrees_with_matcher=None,
-        tool_calls=dict(Counter({_shown(name): count for name, count in line.agent.tool_calls.items()})),
+        agrees_with_matcher=agreement_with_matcher(
+            line.reward, {"matcher_equal": line.matcher_equal, "judge_model": line.judge_model}
+        ),
+        tool_calls=dict(Counter({shown(name): count for name, count in line.agent.tool_calls.items()})),
         tokens={**tokens, "images": row.images},
-        seconds=line.timing,
-        sequences=sequences,
+        seconds=evidence.timing.model_dump(),
+        sequences=evidence.sequences,
+        answer=kept_answer(line.extracted_answer),
     )
 
 
-def _flags(line: _Line, sequences: SequenceSummary | None) -> list[str]:
-    flags = [] if line.capture is None or line.capture.capture_complete else ["capture_incomplete"]
-    if sequences and any(sequences.drifts.values()):
+def _flags(line: _Line, evidence: EpisodeEvidence) -> list[str]:
+    flags = [] if evidence.capture is None or evidence.capture.capture_complete else ["capture_incomplete"]
+    if evidence.sequences and any(evidence.sequences.drifts.values()):
         flags.append("drift")
-    return flags + [_shown(note) for note in line.agent.notes[:8]]
+    return flags + [shown(note) for note in line.agent.notes[:8]]
 
 
 def _count_turns(items: list[_Item]) -> int:
@@ -171,7 +194,8 @@ def _count_turns(items: list[_Item]) -> int:
     return turns
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """What a table shows of a value from a dataset or a model: its beginning."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8", "replace")

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from gym_core.statistics.spend import failure_spend
+from gym_core.types.rollout import EpisodeEvidence, RolloutKey
 from gym_core.viewer.follow import FollowedFile
 from gym_core.viewer.types import BrokenAttempt
 
@@ -18,14 +20,6 @@ class _Failure(msgspec.Struct):
     stage: str = ""
 
 
-class _Capture(msgspec.Struct):
-    session_id: str = ""
-
-
-class _Evidence(msgspec.Struct):
-    capture: _Capture | None = None
-
-
 class _Line(msgspec.Struct):
     task_hash: str
     repeat: int
@@ -33,7 +27,6 @@ class _Line(msgspec.Struct):
     failure: _Failure
     task_index: int = 0
     failed_at: float = 0.0
-    evidence: _Evidence | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Line)
@@ -50,20 +43,21 @@ class FailureIndex:
         self._by_key: dict[tuple[str, int], list[BrokenAttempt]] = defaultdict(list)
         self.by_kind: Counter[str] = Counter()
         self.session_ids: list[str] = []
+        self.spent: list[tuple[RolloutKey, EpisodeEvidence, float]] = []
+        """What `SpendTally.note` takes of each, the response left out."""
 
     def refresh(self) -> None:
         """Raises OSError."""
         for line in self._file.news():
             self._drop_replaced()
             try:
-                found = _DECODER.decode(line.content)
+                self._add(_DECODER.decode(line.content), line.content)
             except (ValueError, RecursionError):
                 self._file.note_damage()
-                continue
-            self._add(found)
         self._drop_replaced()
 
-    def _add(self, line: _Line) -> None:
+    def _add(self, line: _Line, content: bytes) -> None:
+        spent = failure_spend(msgspec.json.decode(content))
         attempt = BrokenAttempt(
             task_hash=line.task_hash,
             repeat=line.repeat,
@@ -77,8 +71,10 @@ class FailureIndex:
         self._all.append(attempt)
         self._by_key[line.task_hash, line.repeat].append(attempt)
         self.by_kind[attempt.kind] += 1
-        if line.evidence and line.evidence.capture:
-            self.session_ids.append(line.evidence.capture.session_id)
+        key, evidence, failed_at = spent
+        self.spent.append((key, evidence.model_copy(update={"response": None}), failed_at))
+        if evidence.capture:
+            self.session_ids.append(evidence.capture.session_id)
 
     def _drop_replaced(self) -> None:
         if self._generation != self._file.generation:

@@ -34,7 +34,7 @@ def is_written(path: Path) -> bool:
     )
 
 
-def sessions_in_flight(captures: Path, known: Iterable[str], *, since: float) -> list[InFlight]:
+def sessions_in_flight(captures: Path, known: Iterable[str | None], *, since: float) -> list[InFlight]:
     """Sessions of the folder that are in nobody's row, the one that called last first.
 
     `known` are the ids of sessions that ended; files that were not written after `since` are of an earlier run.
@@ -53,7 +53,6 @@ def sessions_in_flight(captures: Path, known: Iterable[str], *, since: float) ->
             InFlight(
                 rollout=episode.rollout_id,
                 attempt=episode.attempt,
-                started_at=seen.st_ctime if seen.st_ctime < seen.st_mtime else seen.st_mtime,
                 last_call_at=seen.st_mtime,
                 capture_bytes=seen.st_size,
             )

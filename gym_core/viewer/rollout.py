@@ -39,6 +39,7 @@ TURNS_A_PAGE = 100
 class RolloutReading:
     """Made by `read_rollout`. Its parts name each other by ids that are good for this reading and its equals."""
 
+    run: str
     row: RolloutRow
     state: Literal["finished", "running"]
     status: str
@@ -58,6 +59,7 @@ class RolloutReading:
 
     def view(self, previous: str | None, next_: str | None, *, turns: int = TURNS_A_PAGE) -> RolloutView:
         return RolloutView(
+            run=self.run,
             row=self.row,
             state=self.state,
             status=self.status,
@@ -142,6 +144,7 @@ def read_rollout(run: ViewedRun, rollout: str, url_of: UrlOf, *, clip_limit: int
     for sha256 in capture.images if capture else []:
         gallery.picture(sha256)
     return RolloutReading(
+        run=run.files.rollouts.stem,
         row=facts.row,
         state="finished",
         status=response.status if response else "",
@@ -217,13 +220,15 @@ def _read_running(run: ViewedRun, rollout: str, url_of: UrlOf, clip_limit: int) 
         images=len(images),
         input_tokens=sum(facts.input_tokens for facts in calls.facts),
         output_tokens=sum(facts.output_tokens for facts in calls.facts),
-        seconds=max(0.0, session.last_call_at - session.started_at),
+        seconds=max((facts.started_s + facts.seconds for facts in calls.facts), default=0.0),
         model_seconds=sum(facts.seconds for facts in calls.facts),
         finished_at=session.last_call_at,
         drifts=0,
         flags=[],
     )
-    return RolloutReading(row, "running", "", prompts, turns, calls, gallery, texts, clip_limit)
+    return RolloutReading(
+        run.files.rollouts.stem, row, "running", "", prompts, turns, calls, gallery, texts, clip_limit
+    )
 
 
 def _story(calls: SessionCalls, gallery: Gallery, texts: Texts) -> tuple[list[Prompt], Sequence[OutputItem]]:

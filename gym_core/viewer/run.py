@@ -13,6 +13,8 @@ import msgspec
 from gym_core.capture.images import AssetStore
 from gym_core.rollout.output import OutputFiles
 from gym_core.statistics.report import aggregate
+from gym_core.statistics.spend import JUDGE_USAGE, SpendTally
+from gym_core.types.cost import RunPrices, Spend
 from gym_core.types.flat_row import record_from_flat
 from gym_core.types.metrics import MetricsReport
 from gym_core.types.rollout import RolloutRecord
@@ -111,7 +113,8 @@ class ViewedRun:
                 coverage=metrics.coverage,
                 input_tokens=sum(facts.row.input_tokens for facts in self._facts),
                 output_tokens=sum(facts.row.output_tokens for facts in self._facts),
-                cost=_number(_at(manifest, "cost", "total")),
+                cost=metrics.spend.cost if metrics.spend else None,
+                currency=metrics.spend.currency if metrics.spend else None,
                 problems=self._problems(),
             )
 
@@ -134,13 +137,25 @@ class ViewedRun:
 
     def metrics(self) -> MetricsReport:
         with self._lock:
-            key = (self._generation, len(self._facts), self._planned.version)
+            key = (self._generation, len(self._facts), self._planned.version, self._failures.version, self._manifest[0])
             if self._metrics is None or self._metrics[0] != key:
                 environment = self._facts[-1].environment if self._facts else ""
                 expected = max(self._planned.total, len(self._facts))
                 outcomes = [facts.outcome for facts in self._facts]
-                self._metrics = (key, aggregate(outcomes, environment=environment, expected=expected))
+                report = aggregate(
+                    outcomes, environment=environment, expected=expected, planned=self._planned.rollouts()
+                )
+                self._metrics = (key, report.model_copy(update={"spend": self._spend()}))
             return self._metrics[1]
+
+    def _spend(self) -> Spend:
+        tally = SpendTally(_prices((self._manifest[1] or {}).get("prices")))
+        for facts in self._facts:
+            usage = {JUDGE_USAGE: facts.judge_usage}
+            tally.note(facts.key, facts.evidence, usage, ended_at=facts.row.finished_at)
+        for key, evidence, failed_at in self._failures.spent:
+            tally.note(key, evidence, {}, ended_at=failed_at)
+        return tally.total()
 
     def rows(self, start: int, limit: int = MAX_ROWS_A_PAGE) -> RowsPage:
         with self._lock:
@@ -238,6 +253,14 @@ def _read_manifest(path: Path) -> JsonObject | None:
         return _object(msgspec.json.decode(content)) if len(content) <= MAX_MANIFEST_BYTES else None
     except (OSError, ValueError, RecursionError):
         return None
+
+
+def _prices(value: object) -> RunPrices:
+    """Those that are known: none where the manifest holds something else."""
+    try:
+        return RunPrices.model_validate(value or {})
+    except ValueError:
+        return RunPrices()
 
 
 def _object(value: object) -> JsonObject | None:

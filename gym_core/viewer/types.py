@@ -52,7 +52,8 @@ class RunCard(Wire):
     input_tokens: int
     output_tokens: int
     cost: float | None = None
-    """In the currency of the configured prices; None when none are known."""
+    """Of policy and judge, every attempt included; None when a price that it takes is not configured."""
+    currency: str | None = None
     problems: list[str] = []
     """What a reader must know of the files: damaged lines, a torn end, a missing manifest."""
 
@@ -81,7 +82,6 @@ class InFlight(Wire):
     rollout: str
     """Its id, good for the routes of a rollout."""
     attempt: int
-    started_at: float
     last_call_at: float
     capture_bytes: int
 
@@ -297,6 +297,8 @@ class CaptureHealth(Wire):
 
 
 class RolloutView(Wire):
+    run: str
+    """Name of its run."""
     row: RolloutRow
     state: Literal["finished", "running"]
     """"running": made from the calls that are on disk so far; nothing is graded yet."""

@@ -59,15 +59,15 @@ export function estimateList(items, onPick) {
   );
 }
 
-const BINS = 24;
+const BINS = 20;
 const WIDTH = 240;
 const HEIGHT = 56;
 
 /** How numbers are spread; each bin's right and wrong and masked stand on each other. `values`: {value, tone}. */
-export function histogram(values, label) {
+export function histogram(values, label, isWhole) {
   const largest = Math.max(...values.map((v) => v.value), 0);
   if (!values.length || largest <= 0) return h("p", { class: "faint" }, "nothing to show yet");
-  const step = niceStep(largest / BINS);
+  const step = isWhole ? Math.max(1, Math.ceil(niceStep(largest / BINS))) : niceStep(largest / BINS);
   const bins = Array.from({ length: Math.floor(largest / step) + 1 }, () => ({ right: 0, wrong: 0, masked: 0 }));
   for (const { value, tone } of values) bins[Math.min(bins.length - 1, Math.floor(value / step))][tone] += 1;
   const tallest = Math.max(...bins.map((bin) => bin.right + bin.wrong + bin.masked));
@@ -75,7 +75,7 @@ export function histogram(values, label) {
   const bars = [];
   bins.forEach((bin, place) => {
     let y = HEIGHT;
-    const group = s("g", {}, s("title", {}, `${label(place * step)} \u2013 ${label((place + 1) * step)}: ${bin.right} right, ${bin.wrong} wrong, ${bin.masked} masked`));
+    const group = s("g", {}, s("title", {}, `${isWhole && step === 1 ? label(place) : `${label(place * step)} \u2013 ${label((place + 1) * step)}`}: ${bin.right} right, ${bin.wrong} wrong, ${bin.masked} masked`));
     group.append(s("rect", { class: "hit", x: place * each, y: 0, width: each, height: HEIGHT }));
     for (const tone of ["right", "wrong", "masked"]) {
       const height = (bin[tone] / tallest) * HEIGHT;
@@ -87,7 +87,7 @@ export function histogram(values, label) {
     bars.push(group);
   });
   const chart = s("svg", { class: "histogram", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, bars);
-  const axis = h("div", { class: "axis" }, h("span", {}, label(0)), h("span", {}, label((bins.length * step) / 2)), h("span", {}, label(bins.length * step)));
+  const axis = h("div", { class: "axis" }, h("span", {}, label(0)), h("span", {}, label(isWhole ? largest : bins.length * step)));
   return h("div", {}, chart, axis);
 }
 

@@ -63,8 +63,10 @@ export function counted(count, noun) {
   return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** An identifier of ours as words; anything else stays as it is. */
 export function words(name) {
-  return String(name).replaceAll("_", " ");
+  const text = String(name);
+  return /^[a-z0-9]+(?:_[a-z0-9]+)+$/.test(text) ? text.replaceAll("_", " ") : text;
 }
 
 export function money(value, currency) {

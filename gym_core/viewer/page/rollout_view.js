@@ -18,7 +18,7 @@ export function showRollout(app, source, run, rollout) {
   let current = 0;
   const shell = h("div", { class: "page" });
   replace(app.main, shell);
-  app.setPlace([{ name: run, href: runAddress(run) }, { name: rollout }]);
+  app.setPlace([{ name: "\u2026", href: runAddress(run) }, { name: rollout }]);
   noteVisit(run, rollout);
 
   const page = {
@@ -65,6 +65,7 @@ export function showRollout(app, source, run, rollout) {
   function show(news) {
     const place = { top: scrollY, turns: view ? view.turns.turns.length : 0 };
     view = news;
+    app.setPlace([{ name: view.run, href: runAddress(run) }, { name: rollout }]);
     app.setLive(view.state === "running");
     const side = h("aside", { class: "side", testid: "side" }, puzzlePanel(view, page), gradePanel(view, page), timePanel(view), tokenPanel(view), healthPanel(view, page), originPanel(view));
     const turns = h("div", { class: "turns", testid: "turns" }, view.turns.turns.map((turn) => turnCard(turn, page)));

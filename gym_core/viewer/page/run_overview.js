@@ -113,15 +113,15 @@ function tools(metrics) {
 function spreads(rows) {
   const values = (read) => rows.map((row) => ({ value: read(row), tone: toneOf(row) }));
   const kinds = [
-    ["output tokens", values((row) => row.output_tokens), short],
-    ["seconds", values((row) => row.seconds), seconds],
-    ["turns", values((row) => row.turns), (value) => short(Math.round(value * 10) / 10)],
-    ["pictures", values((row) => row.images), (value) => short(Math.round(value * 10) / 10)],
+    ["output tokens", values((row) => row.output_tokens), short, true],
+    ["time", values((row) => row.seconds), seconds, false],
+    ["turns", values((row) => row.turns), short, true],
+    ["pictures", values((row) => row.images), short, true],
   ];
   return h(
     "div",
     { class: "spreads" },
-    kinds.map(([name, all, label]) => h("div", { testid: "histogram" }, h("span", { class: "label" }, name), histogram(all, label))),
+    kinds.map(([name, all, label, isWhole]) => h("div", { testid: "histogram" }, h("span", { class: "label" }, name), histogram(all, label, isWhole))),
   );
 }
 

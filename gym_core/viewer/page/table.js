@@ -65,7 +65,7 @@ export function makeTable({ columns, link, testid, onSort }) {
     if (!element.isConnected) return;
     const top = body.getBoundingClientRect().top;
     const first = Math.max(0, Math.floor(-top / ROW_HEIGHT) - AHEAD);
-    const last = Math.min(state.rows.length, Math.ceil((innerHeight - top) / ROW_HEIGHT) + AHEAD);
+    const last = Math.min(state.rows.length, Math.max(first + AHEAD, Math.ceil((innerHeight - top) / ROW_HEIGHT) + AHEAD));
     if (first === state.first && last === state.last) return;
     state.first = first;
     state.last = Math.max(first, last);

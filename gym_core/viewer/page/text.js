@@ -1,16 +1,17 @@
 // Text from strangers: what shows nothing, turns the direction of text or drives a terminal becomes a visible mark.
 
-const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+// All of Unicode's categories C, Zl and Zp but for the line end and the tab, and letters that are drawn as nothing.
+const HIDDEN = /(?![\n\t])[\p{C}\p{Zl}\p{Zp}]|[\u115f\u1160\u3164\uffa0]/gu;
+
+const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 13: "CR", 27: "ESC", 127: "DEL" };
 
 // A text full of marks is shown without an element for each.
 const MAX_MARK_ELEMENTS = 400;
 
 export function markOf(character) {
   const code = character.codePointAt(0);
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
-  return "\u27e8U+" + code.toString(16).toUpperCase().padStart(4, "0") + "\u27e9";
+  const name = NAMES[code] || "U+" + code.toString(16).toUpperCase().padStart(4, "0");
+  return "\u27e8" + name + "\u27e9";
 }
 
 function withoutLineEnds(text) {
