@@ -43,6 +43,7 @@ from gym_core.servers.aggregate import AggregateReply, AggregateRequest, aggrega
 from gym_core.servers.base import Server, ServerConfig
 from gym_core.servers.context import ServerContext
 from gym_core.servers.sessions import SessionTable
+from gym_core.types.checkup import JudgeReport
 from gym_core.types.flat_row import VerifyRequest, check_columns, verification_to_flat, verify_request_from_flat
 from gym_core.types.responses import ResponsesReply
 from gym_core.types.session import (
@@ -145,6 +146,10 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         """Columns for an episode that is scored 0 without grading; {} by default. May not call a judge."""
         return {}
 
+    async def check_grader(self) -> JudgeReport:
+        """The judge tried on answers that leave no doubt; by default there is none to try."""
+        return JudgeReport()
+
     # -- life ---------------------------------------------------------------
 
     async def open(self) -> None:
@@ -174,6 +179,7 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
     def add_routes(self, app: "FastAPI") -> None:
         add_route(app, "POST", "/seed_session", self.seed, body=SeedSessionRequest, reply=SeedSessionReply)
         add_route(app, "POST", "/close_session", self.close_session, body=CloseSessionRequest, reply=CloseSessionReply)
+        add_route(app, "POST", "/check_grader", self.check_grader, reply=JudgeReport)
         app.add_api_route("/verify", self._verify_route, methods=["POST"], response_model=None)
         add_route(app, "POST", "/aggregate_metrics", aggregate_rows, body=AggregateRequest, reply=AggregateReply)
         add_lease_routes(app, self.leases)

@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from gym_core.config.schema import ServerRef
+from gym_core.judging.check import check_judge
 from gym_core.judging.contract import Judge
 from gym_core.judging.grader_prompt import SYSTEM
 from gym_core.judging.llm_judge import LlmJudge
@@ -12,6 +13,7 @@ from gym_core.judging.matcher_judge import MatcherJudge
 from gym_core.judging.model_server_endpoint import ModelServerEndpoint
 from gym_core.servers.context import ServerContext
 from gym_core.servers.resources import ResourcesServer, ResourcesServerConfig, Submission
+from gym_core.types.checkup import JudgeReport
 from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
 from resources_servers.visual_coding_opencode.grading import Attempt, VisualCodingTask, answer_columns, grade_attempt
@@ -49,6 +51,9 @@ class VisualCodingServer(ResourcesServer[VisualCodingTask, VisualCodingConfig]):
 
     async def describe_failure(self, submission: Submission[VisualCodingTask]) -> JsonObject:
         return answer_columns(_attempt(submission))
+
+    async def check_grader(self) -> JudgeReport:
+        return await check_judge(self.judge)
 
     def _make_judge(self) -> Judge:
         if self.config.judge == "matcher" or self.config.judge_model_server is None:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from gym_core.http.upstream import Upstream
 from gym_core.servers.model.answer import MAX_ERROR_BYTES
 from gym_core.servers.model.config import EndpointSettings
+from gym_core.servers.model.probe_abilities import look_at_abilities
 from gym_core.servers.model.probe_merge import merge_reports
 from gym_core.servers.model.probe_prefix import exact_prefix_trouble
 from gym_core.servers.model.probe_prompts import episode_prompt
 from gym_core.servers.model.probe_training import SeenForTraining, look_for_training, prompt_leaks, shows_list
 from gym_core.servers.model.probe_wire import ProbeClient, ProbeReply, SeenCompletion
 from gym_core.servers.model.rejections import PICTURE_LIMIT_ADVICE, speaks_of_picture_limit
+from gym_core.types.checkup import AbilityReport
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.wire import JsonObject
 
@@ -50,6 +52,14 @@ class EndpointProbe:
         models = await client.models()
         own = [model.context_tokens for model in models if model.name == self._settings.model]
         return own[0] if own else (models[0].context_tokens if len(models) == 1 else None)
+
+    async def abilities(self) -> AbilityReport:
+        """Of the model, by answers of the first endpoint."""
+        report = await look_at_abilities(self._clients[0])
+        masked = self._settings.masked
+        colours = [answer.model_copy(update={"said": masked(answer.said)}) for answer in report.colours]
+        refusal = masked(report.refusal) if report.refusal is not None else None
+        return report.model_copy(update={"colours": colours, "refusal": refusal, "message": masked(report.message)})
 
     async def report(self) -> EndpointReport:
         started = time.monotonic()

@@ -55,17 +55,24 @@ def one_picture_prompt(size_px: tuple[int, int] | None) -> list[JsonObject]:
 
 
 def picture_part(size_px: tuple[int, int]) -> JsonObject:
-    return {"type": "image_url", "image_url": {"url": _picture(*size_px)}}
+    """A grey picture."""
+    return {"type": "image_url", "image_url": {"url": _picture(*size_px, pixel=b"\x80")}}
+
+
+def coloured_picture_part(size_px: tuple[int, int], rgb: tuple[int, int, int]) -> JsonObject:
+    """A picture of one colour."""
+    return {"type": "image_url", "image_url": {"url": _picture(*size_px, pixel=bytes(rgb))}}
 
 
 def _text(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def _picture(width: int, height: int) -> str:
-    """A grey PNG as a data URL."""
-    pixels = zlib.compress((b"\x00" + b"\x80" * width) * height)
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+def _picture(width: int, height: int, *, pixel: bytes) -> str:
+    """A PNG as a data URL: grey for a pixel of one byte, coloured for one of three."""
+    pixels = zlib.compress((b"\x00" + pixel * width) * height)
+    colour_type = 0 if len(pixel) == 1 else 2
+    header = struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)
     png = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", pixels) + _chunk(b"IEND", b"")
     return f"data:image/png;base64,{b64encode(png).decode()}"
 

@@ -88,6 +88,10 @@ class ProbeReply:
             logprobs=(choice.logprobs.content if choice.logprobs else None) or [],
         )
 
+    def read(self, kind: type[ReplyT]) -> ReplyT | None:
+        """None unless it is a 200 of that form."""
+        return _decode(self, kind)
+
     @property
     def text(self) -> str:
         return self.content.decode("utf-8", "replace")

@@ -35,6 +35,7 @@ from gym_core.servers.model.responses_request import read_as_chat
 from gym_core.servers.model.session import ModelSession
 from gym_core.servers.model.session_table import ModelSessions
 from gym_core.servers.model.shortcut import Shortcut
+from gym_core.types.checkup import AbilityReport
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.policy import PausePolicy, PolicyState, SetPolicyVersion
 from gym_core.types.session import CaptureSessionReply, CaptureSessionRequest, CaptureSummary
@@ -149,6 +150,7 @@ class ModelServer(Server[ModelConfigT]):
         add_route(app, "GET", "/v1/capture_sessions/{session_id}", self.read_session, reply=CaptureSummary)
         add_route(app, "DELETE", "/v1/capture_sessions/{session_id}", self.close_session, reply=CaptureSummary)
         add_route(app, "POST", "/v1/check", self.check, reply=EndpointReport)
+        add_route(app, "POST", "/v1/check_abilities", self.check_abilities, reply=AbilityReport)
         add_route(app, "GET", "/v1/policy", self.policy_state, reply=PolicyState)
         add_route(app, "POST", "/v1/policy/pause", self._gate.pause, body=PausePolicy, reply=PolicyState)
         add_route(app, "POST", "/v1/policy/resume", self.resume_policy, reply=PolicyState)
@@ -184,6 +186,11 @@ class ModelServer(Server[ModelConfigT]):
             return EndpointReport(ok=False, message=message, model=self.endpoint_settings().model)
         with self._gate.in_flight():
             return await self._probe.report()
+
+    async def check_abilities(self) -> AbilityReport:
+        """What the model can do, by three answers of it. Takes up to `CHECK_TIMEOUT_S`; never raises."""
+        with self._gate.in_flight():
+            return await self._probe.abilities()
 
     async def policy_state(self) -> PolicyState:
         return self._gate.state()
