@@ -134,7 +134,7 @@ def _task_of(run: ScoredRun, task_hash: str, task: Task) -> ScoredTask:
     if task_hash not in run.tasks:
         category, subtype = kinds_of(task)
         row_id = f"{task.id.taskset}/{task.id.task_id}"
-        run.tasks[task_hash] = ScoredTask(task_hash, row_id, category, subtype, _print_of(task))
+        run.tasks[task_hash] = ScoredTask(task_hash, row_id, category, subtype, print_of(task))
     return run.tasks[task_hash]
 
 
@@ -151,7 +151,7 @@ def _first_line(error: ValueError) -> str:
     return str(error).partition("\n")[0]
 
 
-def _print_of(task: Task) -> TaskPrint:
+def print_of(task: Task) -> TaskPrint:
     request: JsonObject = task.responses_create_params.model_dump(mode="json", exclude_defaults=True)
     pictures = tuple(image_urls(task.responses_create_params))
     messages = msgspec.json.encode([request.pop("input", None), request.pop("instructions", None)], order="sorted")

@@ -22,7 +22,8 @@ class SavedRun:
     def __init__(self, path: Path) -> None:
         """Raises ConfigError for a path that is no run's output file."""
         if not path.is_file():
-            raise ConfigError(f"{path}: no such file; give a run's output file (the path of its --output)")
+            what = "is a folder" if path.is_dir() else "no such file"
+            raise ConfigError(f"{path}: {what}; give a run's output file (the path of its --output)")
         self.files = OutputFiles(path)
         self.assets = AssetStore(self.files.assets)
         self.manifest = self._read_manifest()

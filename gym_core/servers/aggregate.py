@@ -1,6 +1,6 @@
 """`/aggregate_metrics`: NeMo's flat verify rows in, NeMo's groups of numbers out."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -35,12 +35,13 @@ class _Row(BaseModel):
     category: str = ""
     l2_category: str = ""
     task_index: int = Field(default=0, alias="_ng_task_index")
-    rollout_index: int = Field(default=0, alias="_ng_rollout_index")
+    rollout_index: int | None = Field(default=None, alias="_ng_rollout_index")
+    """None: the next one of its task."""
 
-    def outcome(self) -> Outcome:
+    def outcome(self, repeat: int) -> Outcome:
         return Outcome(
             task_hash=str(self.task_index),
-            repeat=self.rollout_index,
+            repeat=repeat,
             reward=None if self.mask_sample else self.reward,
             category=self.category,
             subtype=self.l2_category,
@@ -54,7 +55,7 @@ class _Row(BaseModel):
 
 async def aggregate_rows(request: AggregateRequest) -> AggregateReply:
     """Masked rows are counted and left out of every mean. Raises ValueError for a row without a reward."""
-    outcomes = [_Row.model_validate(row).outcome() for row in request.verify_responses]
+    outcomes = _outcomes([_Row.model_validate(row) for row in request.verify_responses])
     report = aggregate(outcomes, environment="", expected=len(outcomes))
     counts = {f"coverage/{name}": float(value) for name, value in report.coverage.model_dump().items()}
     return AggregateReply(
@@ -63,6 +64,14 @@ async def aggregate_rows(request: AggregateRequest) -> AggregateReply:
         group_level_metrics=_by(outcomes, "task_hash", "_ng_task_index"),
         repeat_level_metrics=_by(outcomes, "repeat", "_ng_rollout_index"),
     )
+
+
+def _outcomes(rows: list[_Row]) -> list[Outcome]:
+    outcomes, of_task = [], Counter[int]()
+    for row in rows:
+        outcomes.append(row.outcome(of_task[row.task_index] if row.rollout_index is None else row.rollout_index))
+        of_task[row.task_index] += 1
+    return outcomes
 
 
 def _by(outcomes: list[Outcome], attribute: str, column: str) -> list[JsonObject]:

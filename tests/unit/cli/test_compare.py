@@ -216,8 +216,9 @@ def test_a_file_that_holds_no_run_is_refused_with_what_to_do(
 
 def test_a_path_that_is_no_file_is_refused(tmp_path: Path, capsys: Captured) -> None:
     run = write_small_run(tmp_path)
-    for path in (tmp_path, tmp_path / "no.jsonl"):
-        assert "give a run's output file" in refused(capsys, "summary", run.path, "--baseline", path)
+    for path, said in ((tmp_path, "is a folder"), (tmp_path / "no.jsonl", "no such file")):
+        told = refused(capsys, "summary", run.path, "--baseline", path)
+        assert f"{path}: {said}; give a run's output file" in told
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, capsys: Captured) -> None:

@@ -7,8 +7,11 @@ import pytest
 
 from gym_core.comparison.compare import compare_runs
 from gym_core.comparison.pairing import pair_tasks
-from gym_core.comparison.scored_run import ScoredRun, read_scored_run
+from gym_core.comparison.scored_run import ScoredRun, print_of, read_scored_run
+from gym_core.datasets.images import PreparedImage
+from gym_core.datasets.visual_question import VisualQuestion, to_task_row
 from gym_core.errors import ConfigError, FailureKind
+from gym_core.types.flat_row import task_from_flat
 from tests.fakes.made_run import MadeRollout, MadeRun, MadeTask
 from tests.fakes.made_runs import made_picture
 
@@ -57,6 +60,27 @@ def test_another_prompt_pairs_by_row_and_is_told(tmp_path: Path) -> None:
     counts = pair_tasks(a, b).counts()
     assert (counts.paired, counts.by_content, counts.by_row_id) == (2, 1, 1)
     assert [d.what for d in compare_runs(a, b).setup] == ["1 of 2 paired tasks are asked in other words"]
+
+
+def test_both_babyvision_benchmarks_pair_by_row_and_differ_in_the_prompt_alone() -> None:
+    question = VisualQuestion(
+        source_id="7",
+        taskset="babyvision",
+        category="Visual Tracking",
+        subtype="Maze",
+        image=PreparedImage.from_bytes(made_picture(1), row="7"),
+        question="How many turns?",
+        ans_type="blank",
+        gold="3",
+    )
+    asked, bare = (
+        task_from_flat(to_task_row(question, instruction=text), taskset="", index=0) for text in ("Look first.", None)
+    )
+    with_instruction, without = print_of(asked), print_of(bare)
+    assert asked.id == bare.id
+    assert with_instruction.agrees_on_key(without)
+    assert with_instruction.prompt != without.prompt
+    assert (with_instruction.pictures, with_instruction.settings) == (without.pictures, without.settings)
 
 
 def test_a_column_that_only_one_dataset_has_does_not_part_a_row(tmp_path: Path) -> None:
