@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TINY_VLM_STAMP := $(VENV)/.tiny-vlm-installed
 DEMO_OUTPUT ?= results/demo/puzzles.jsonl
 
-.PHONY: setup toolkit demo test test-live test-docker test-opensandbox tiny-vlm vllm test-vllm train-tiny lint schema bench clean
+.PHONY: setup toolkit demo test test-live test-docker test-opensandbox test-viewer screenshots tiny-vlm vllm test-vllm train-tiny lint schema bench clean
 
 setup: $(STAMP)
 
@@ -46,7 +46,7 @@ test: setup
 
 # Needs the toolkit; takes minutes.
 test-live: toolkit tiny-vlm
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or live) and not vllm and not docker and not opensandbox"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or live) and not vllm and not docker and not opensandbox and not viewer"
 
 # The Docker provider, and `docker compose up`, on a real engine that is started for it where that can be.
 test-docker: toolkit
@@ -55,6 +55,15 @@ test-docker: toolkit
 # The OpenSandbox provider on the real opensandbox-server before such an engine, with stand-ins for its two images.
 test-opensandbox: setup
 	$(BIN)/python -m tests.live.opensandbox_server $(BIN)/python -m pytest -rs -m opensandbox
+
+# The page of `gym view` in a real headless Chromium: one on the path, or Debian's, fetched once and not installed.
+test-viewer: setup
+	$(BIN)/python -m pytest -rs -m viewer tests/live/viewer
+
+# The pictures of that page in the documents, of the demo's run.
+screenshots: setup
+	test -f $(DEMO_OUTPUT) || $(MAKE) demo
+	$(BIN)/python -m tests.live.viewer.screenshots $(DEMO_OUTPUT) docs/images
 
 # The tiny policy's server beside the real vLLM, wire by wire. Minutes, most of them the installation.
 test-vllm: tiny-vlm vllm

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym_core.errors import FailureKind
+from gym_core.rollout.sink import read_rows
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.session import AgentReport
 from gym_core.types.wire import JsonObject
@@ -103,6 +104,10 @@ class HostileRun:
     """A file outside the run's folder, that its assets folder has a link to."""
     link_sha256: str
     """Name of that link."""
+
+    def rollouts(self) -> list[str]:
+        """Ids, in the order of the attacks; after them the huge one, the one with pictures, and the masked one."""
+        return [row["_ng_rollout_id"] for row in read_rows(self.run.path)]
 
 
 def write_hostile_run(folder: Path, *, huge_line_bytes: int = HUGE_LINE_BYTES) -> HostileRun:

@@ -1,8 +1,7 @@
 """A saved run that nobody played, written by the product's own writers."""
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -170,12 +169,14 @@ class MadeRun:
     def write(self, rollouts: Iterable[MadeRollout]) -> None:
         """Rollouts that finish one after the other, and their calls."""
         with self.opened() as output:
-            asyncio.run(_append(output, (self.record(rollout) for rollout in rollouts)))
+            for rollout in rollouts:
+                _finish(output.append(self.record(rollout)))
 
     def write_broken(self, attempts: Sequence[MadeRollout]) -> None:
         """Attempts that broke and are played again."""
         with self.opened() as output:
-            asyncio.run(_append_failures(output, ((self._request(made), self._broken(made)) for made in attempts)))
+            for made in attempts:
+                _finish(output.append_failure(self._request(made), self._broken(made)))
 
     def begin(self, rollout: MadeRollout, n_calls: int) -> None:
         """A rollout that is still played: so many of its calls are there."""
@@ -274,14 +275,13 @@ class MadeRun:
         )
 
 
-async def _append(output: RunOutput, records: Iterable[RolloutRecord]) -> None:
-    for record in records:
-        await output.append(record)
-
-
-async def _append_failures(output: RunOutput, failures: Iterable[tuple[RunRequest, Failed]]) -> None:
-    for request, failed in failures:
-        await output.append_failure(request, failed)
+def _finish(coroutine: Coroutine[object, object, None]) -> None:
+    """One that waits for nothing, as those of `RunOutput`; so a loop that runs already is no hindrance."""
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("it waits for something")
 
 
 def _report(rollout: MadeRollout) -> AgentReport:

@@ -4,11 +4,12 @@ import io
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageDraw
 
 from gym_core.errors import FailureKind
@@ -29,16 +30,19 @@ _COLOURS = ("#c0392b", "#2471a3", "#239b56", "#b7950b", "#7d3c98", "#ba4a00", "#
 
 
 @cache
-def made_picture(seed: int, width: int = 320, height: int = 240) -> bytes:
-    """A PNG whose pixels follow from `seed`."""
+def made_picture(seed: int, width: int = 320, height: int = 240, *, has_grain: bool = False) -> bytes:
+    """A PNG whose pixels follow from `seed`; with grain it takes about a byte a pixel, as photographs do."""
     image = Image.new("RGB", (width, height), "white")
     draw = ImageDraw.Draw(image)
     for n in range(24):
         x, y = (seed * 71 + n * 137) % width, (seed * 53 + n * 89) % height
         draw.ellipse((x - 16, y - 16, x + 16, y + 16), fill=_COLOURS[(seed + n) % len(_COLOURS)])
     draw.text((6, 6), f"#{seed}", fill="black")
+    if has_grain:
+        grain = np.random.default_rng(seed).integers(0, 8, (height, width, 3), dtype=np.uint8)
+        image = Image.fromarray(np.asarray(image) // 2 + grain + 64)
     content = io.BytesIO()
-    image.save(content, "PNG")
+    image.save(content, "PNG", compress_level=1)
     return content.getvalue()
 
 
@@ -124,7 +128,7 @@ def write_large_run(folder: Path, *, n_tasks: int = 250, repeats: int = 4, n_tur
 def write_long_rollout(folder: Path, *, n_turns: int = 60, n_pictures: int = 40) -> MadeRun:
     """One rollout with token ids, two drifts among them; the pictures are spread over its turns."""
     turns = [
-        replace(turn, pictures=[made_picture(5000 + n, 640, 480)] if n < n_pictures else [])
+        replace(turn, pictures=[made_picture(5000 + n, 640, 480, has_grain=True)] if n < n_pictures else [])
         for n, turn in enumerate(made_turns(1, n_turns, n_pictures=0))
     ]
     rollout = MadeRollout(
@@ -185,12 +189,11 @@ def growing_run(folder: Path, *, n_first: int = 3, n_tasks: int = 24, pause_s: f
     rollouts = [made_rollout(index, is_right=index % 2 == 0) for index in range(n_tasks)]
     run.plan(rollouts)
     run.write(rollouts[:n_first])
-    with run.opened():
-        growing = GrowingRun(run, rollouts[n_first:], pause_s)
-        try:
-            yield growing
-        finally:
-            growing.stop()
+    growing = GrowingRun(run, rollouts[n_first:], pause_s)
+    try:
+        yield growing
+    finally:
+        growing.end()
 
 
 class GrowingRun:
@@ -200,6 +203,8 @@ class GrowingRun:
         self.run = run
         self.rest = list(rest)
         self._pause_s = pause_s
+        self._open = ExitStack()
+        self._open.enter_context(run.opened())
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._grow, daemon=True)
 
@@ -221,10 +226,12 @@ class GrowingRun:
                     file.write(part)
                 self._stopped.wait(self._pause_s)
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Whatever is left: nobody writes to the run any more."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
+        self._open.close()
 
     def _grow(self) -> None:
         while self.rest and not self._stopped.is_set():
