@@ -26,6 +26,7 @@ COMMANDS = [
     "env start",
     "env status",
     "serve",
+    "view",
     "config show",
     "export",
     "list",
