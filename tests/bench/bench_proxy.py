@@ -2,12 +2,14 @@
 
     python -m tests.bench proxy [--rounds 5] [--sizes tiny "3 MB"]
 
-Endpoint, proxy and client are processes of their own, and endpoint and proxy are asked in turn, round by round, so that
-each ratio is of one moment: on a shared machine times alone say little. CPU is the process's own, from the scheduler.
+Endpoint, proxy and client are processes of their own, and so is a relay of the same uvicorn and aiohttp that reads a
+body, sends it on, reads the answer and sends that back: no proxy made of these costs less unless it goes around them.
+All are asked in turn, round by round, so that each ratio is of one moment: on a shared machine times alone say little.
+CPU is the process's own, from the scheduler; of several rounds the least is what the work costs.
 
 Sessions' calls (capture on): four at a time; each ends in a message of its own, the way a conversation grows. Answers
-hold 40 sampled tokens with log-probabilities, and the ids of the prompt. The endpoint's own CPU is beside the proxy's:
-it receives the same body with the same HTTP server, looks at none of it, and answers from memory.
+hold 40 sampled tokens with log-probabilities, and the ids of the prompt (200, 8,000 or 20,000). The endpoint receives
+the same body, too, looks at none of it, and answers from memory.
 
 Calls without a session (a judge's): relayed event by event; one at a time, the endpoint's events 2 ms apart.
 """
@@ -28,10 +30,11 @@ import aiohttp
 
 from gym_core.types.wire import JsonObject
 from tests.bench.measured import load_line, table
-from tests.bench.proxy_parties import SLOWLY, Child, run_endpoint, run_proxy
+from tests.bench.proxy_parties import SLOWLY, Child, run_endpoint, run_proxy, run_relay
 from tests.fakes.proxy import RUN_TOKEN, TOOLS
 
 CONCURRENCY = 4
+WAYS = ("direct", "relay", "proxy")
 N_STREAMS = 8
 """A round, of each way."""
 
@@ -134,10 +137,11 @@ class Client:
 @dataclass
 class Bench:
     endpoint: Child
+    relay: Child
     proxy: Child
     client: Client
     calls: dict[str, dict[str, Measured]]
-    """By size, then "direct" or "proxy"."""
+    """By size, then "direct", "relay" or "proxy"."""
     streams: dict[str, Measured]
 
     async def run(self, sizes: Sequence[Size], rounds: int) -> None:
@@ -152,7 +156,11 @@ class Bench:
         # The session's first call stores its images.
         await self.client.ask_all(self.proxy.url, key, [bodies.with_last("first")])
         asked = [bodies.with_last(f"{round_}.{i}") for i in range(size.requests)]
-        for name, child, token in (("direct", self.endpoint, "-"), ("proxy", self.proxy, key)):
+        for name, child, token in (
+            ("direct", self.endpoint, "-"),
+            ("relay", self.relay, "-"),
+            ("proxy", self.proxy, key),
+        ):
             cpu_s, started = child.cpu_s(), time.perf_counter()
             await self.client.ask_all(child.url, token, asked)
             wall_s = time.perf_counter() - started
@@ -180,17 +188,13 @@ class Bench:
 def calls_table(sizes: Sequence[Size], calls: dict[str, dict[str, Measured]]) -> str:
     rows = []
     for size in sizes:
-        direct, proxy = calls[size.name]["direct"], calls[size.name]["proxy"]
-        cpu_ms = statistics.median(proxy.cpu_ms)
+        direct, relay, proxy = (calls[size.name][way] for way in WAYS)
         share = statistics.median(ours / theirs for ours, theirs in zip(proxy.per_s, direct.per_s, strict=True))
-        times = statistics.median(ours / theirs for ours, theirs in zip(proxy.cpu_ms, direct.cpu_ms, strict=True))
-        rows.append([
-            size.name, statistics.median(direct.per_s), statistics.median(proxy.per_s), share,
-            statistics.median(direct.cpu_ms), cpu_ms, f"{min(proxy.cpu_ms):.2f}-{max(proxy.cpu_ms):.2f}", times,
-            size.aim_ms,
-        ])  # fmt: skip
+        per_s = [statistics.median(found.per_s) for found in (direct, relay, proxy)]
+        least = [min(found.cpu_ms) for found in (direct, relay, proxy)]
+        rows.append([size.name, *per_s, share, *least, statistics.median(proxy.cpu_ms), size.aim_ms])
     columns = (
-        "body", "direct req/s", "proxy req/s", "share", "endpoint CPU ms", "proxy CPU ms", "min-max", "times", "aim",
+        "body", "direct req/s", "relay", "proxy", "proxy/direct", "CPU ms: endpoint", "relay", "proxy", "median", "aim",
     )  # fmt: skip
     return table(columns, rows)
 
@@ -203,11 +207,11 @@ def streams_table(streams: dict[str, Measured]) -> str:
     return table(("relayed stream", "first byte ms: least", "median", "90 %", "CPU ms a stream"), rows)
 
 
-async def measure(endpoint: Child, proxy: Child, sizes: Sequence[Size], rounds: int) -> Bench:
-    ways = ("direct", "proxy")
+async def measure(endpoint: Child, relay: Child, proxy: Child, sizes: Sequence[Size], rounds: int) -> Bench:
     async with aiohttp.ClientSession() as http:
-        calls = {size.name: {way: Measured() for way in ways} for size in sizes}
-        bench = Bench(endpoint, proxy, Client(http), calls, {way: Measured() for way in ways})
+        calls = {size.name: {way: Measured() for way in WAYS} for size in sizes}
+        streams = {"direct": Measured(), "proxy": Measured()}
+        bench = Bench(endpoint, relay, proxy, Client(http), calls, streams)
         await bench.run(sizes, rounds)
         return bench
 
@@ -221,14 +225,16 @@ def main() -> None:
     print(f"before: {load_line()}")
     with tempfile.TemporaryDirectory() as state_dir:
         endpoint = Child.start(run_endpoint)
+        relay = Child.start(run_relay, endpoint.url)
         proxy = Child.start(run_proxy, endpoint.url, state_dir)
         try:
-            bench = asyncio.run(measure(endpoint, proxy, sizes, args.rounds))
+            bench = asyncio.run(measure(endpoint, relay, proxy, sizes, args.rounds))
             print(calls_table(sizes, bench.calls))
             print(streams_table(bench.streams))
             print(f"proxy memory: {proxy.rss_mib():.0f} MiB")
         finally:
             proxy.stop()
+            relay.stop()
             endpoint.stop()
     print(f"after: {load_line()}")
 
