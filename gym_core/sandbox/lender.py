@@ -86,7 +86,7 @@ class Lender:
         try:
             sandbox = await self._provider.create(sandbox_id, spec)
             try:
-                await self._must_be_tight(sandbox, spec)
+                await must_be_tight(sandbox, spec.network, self.doors, weakest=self._rules.weakest_network)
                 seen = await must_be_read_only(sandbox, spec.mounts)
                 grant = self._table.lend(sandbox, ttl_s=self._rules.ttl_s, on_end=self._admission.leave)
             except BaseException:
@@ -96,22 +96,6 @@ class Lender:
             self._admission.leave()
             raise
         return Lent(sandbox, grant, sandbox.enforced.model_copy(update={"mounts": seen}))
-
-    async def _must_be_tight(self, sandbox: Sandbox, spec: SandboxSpec) -> None:
-        """First by the provider's own word, then by what is seen from inside. Raises SandboxUnavailable."""
-        said, allowed = sandbox.enforced.network, {"none"}
-        doors = self.doors
-        if isinstance(spec.network, ModelOnly):
-            allowed = {"exact_port", self._rules.weakest_network}
-            if said == "host":
-                open_host = urlsplit(sandbox.model_url or "").hostname
-                doors = [door for door in doors if door.host != open_host]
-        if said not in allowed:
-            raise SandboxUnavailable(
-                f"sandbox {sandbox.id!r} is not lent: its network is {said!r} by its provider's own word, and "
-                f"{' or '.join(sorted(allowed))} is asked for (`sandbox_config.weakest_network`)"
-            )
-        await must_be_closed(sandbox, doors)
 
     async def _try(self, spec: SandboxSpec) -> None:
         sandbox = await self._provider.create(f"trial-{secrets.token_hex(4)}", spec)
@@ -135,3 +119,23 @@ class Lender:
             return
         if report.removed:
             log.warning("leftovers of dead owners removed", extra={"removed": report.removed, "kept": report.kept})
+
+
+async def must_be_tight(
+    sandbox: Sandbox, network: NetworkPolicy, doors: Sequence[Door], *, weakest: WeakestNetwork
+) -> Sequence[Door]:
+    """First by the provider's own word, then by what is seen from inside. The doors that were tried: all but those on
+    an address that the provider opens as a whole. Raises SandboxUnavailable."""
+    said, allowed = sandbox.enforced.network, {"none"}
+    if isinstance(network, ModelOnly):
+        allowed = {"exact_port", weakest}
+        if said == "host":
+            open_host = urlsplit(sandbox.model_url or "").hostname
+            doors = [door for door in doors if door.host != open_host]
+    if said not in allowed:
+        raise SandboxUnavailable(
+            f"sandbox {sandbox.id!r} is not lent: its network is {said!r} by its provider's own word, and "
+            f"{' or '.join(sorted(allowed))} is asked for (`sandbox_config.weakest_network`)"
+        )
+    await must_be_closed(sandbox, doors)
+    return doors

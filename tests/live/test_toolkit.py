@@ -33,7 +33,9 @@ class Cache:
 
     def start(self, *words: str, path: str | None = None) -> "subprocess.Popen[str]":
         env = {**os.environ, "GYM_CACHE_DIR": str(self.folder), "PATH": path or os.environ["PATH"]}
-        argv = [sys.executable, "-m", "gym_core.cli.sandbox", *words]
+        # A build is also a program of its own, which needs nothing but Python; the image is made with it.
+        program = ["gym_core.cli.sandbox"] if words[0] == "build" else ["gym_core.cli.main", "sandbox"]
+        argv = [sys.executable, "-m", *program, *words]
         return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, *words: str, path: str | None = None) -> tuple[int, str]:

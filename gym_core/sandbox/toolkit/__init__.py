@@ -11,8 +11,8 @@ Standard library only (and `gym_core.errors`): the image's build stage runs this
 """
 
 from gym_core.sandbox.toolkit.build import build
-from gym_core.sandbox.toolkit.manifest import Manifest, read_manifest
+from gym_core.sandbox.toolkit.manifest import Manifest, describe, read_manifest
 from gym_core.sandbox.toolkit.plan import TOOLKIT_MOUNT, is_built, toolkit_dir
 from gym_core.sandbox.toolkit.verify import verify
 
-__all__ = ["TOOLKIT_MOUNT", "Manifest", "build", "is_built", "read_manifest", "toolkit_dir", "verify"]
+__all__ = ["TOOLKIT_MOUNT", "Manifest", "build", "describe", "is_built", "read_manifest", "toolkit_dir", "verify"]

@@ -58,6 +58,13 @@ def read_manifest(root: Path) -> Manifest:
         raise ValueError(f"{root / MANIFEST_NAME} is not a toolkit's manifest: {cause!r}") from cause
 
 
+def describe(root: Path) -> str:
+    """One line for people. Raises as `read_manifest`."""
+    manifest = read_manifest(root)
+    versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
+    return f"{root}: {versions}; {manifest.size_bytes / 2**20:.0f} MiB"
+
+
 def _walk(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
         yield from (Path(folder, name) for name in (*folders, *files))

@@ -16,16 +16,6 @@ def _parse(*words: str) -> argparse.Namespace:
     return parser.parse_args(["sandbox", *words])
 
 
-def test_check_says_what_to_do_where_there_is_no_toolkit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("GYM_CACHE_DIR", str(tmp_path))
-    args = _parse("check")
-    assert args.run(args) == 1
-    assert "`gym sandbox build` makes it" in capsys.readouterr().out
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_build_takes_rebuild_and_neither_takes_more() -> None:
     assert _parse("build", "--rebuild").rebuild is True
     assert _parse("build").rebuild is False
