@@ -165,7 +165,7 @@ class Run:
                 wants_images = any(has_images(request.task) for request in requests)
                 output.note_endpoint(await check_policy(self.setting.servers.policy, needs_images=wants_images))
                 self.message = ""
-            await asyncio.to_thread(output.write_inputs, requests)
+            await asyncio.to_thread(output.write_inputs, todo.requests)
             self._planned = [planned_of(request) for request in todo.requests]
             settled = [*map(outcome_of, output.records), *todo.settled]
             saved = SavedRun(self.files.rollouts).records() if todo.settled else output.records

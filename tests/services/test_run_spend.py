@@ -104,7 +104,7 @@ async def test_a_pilot_plays_a_few_says_what_the_rest_takes_and_the_run_goes_on_
         gym.endpoint.rule = lambda _: "teapot"
         pilot = await ended(make_run(gym, tmp_path, pilot=2))
         estimate = pilot.result().estimate
-        assert [row["_ng_task_index"] for row in read_rows(pilot.files.rollouts)] == [1, 4]
+        assert sorted(row["_ng_task_index"] for row in read_rows(pilot.files.rollouts)) == [1, 4]
         coverage = json.loads(pilot.files.metrics.read_text())["coverage"]
         assert (coverage["expected"], coverage["finished"], coverage["missing"]) == (N_TASKS, 2, N_TASKS - 2)
         assert (pilot.progress().done, pilot.progress().total) == (2, 2)
