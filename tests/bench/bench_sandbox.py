@@ -1,6 +1,6 @@
 """What a sandbox costs: making, looking at, using and closing one, moving files, and a model call from inside.
 
-    python -m tests.bench.bench_sandbox [--rounds 50] [--at-once 20] [--block '{"docker": {"image": "..."}}']
+    python -m tests.bench.bench_sandbox [--rounds 50] [--at-once 100] [--block '{"docker": {"image": "..."}}']
 
 Prints a table. The embedded provider is measured unless a configuration block names another. The network's cost is a
 call from inside against the same call outside, over one kept connection.
@@ -59,7 +59,7 @@ class Table:
         self.line(what, f"p50 {statistics.median(ordered) * 1e3:7.1f} ms   p95 {p95 * 1e3:7.1f} ms   n {len(ordered)}")
 
     def line(self, what: str, figure: str) -> None:
-        sys.stdout.write(f"{what:<42}{figure}\n")
+        sys.stdout.write(f"{what:<52}{figure}\n")
 
 
 @contextlib.contextmanager
@@ -132,7 +132,8 @@ class Bench:
         made: list[float] = []
         with timed(made):
             boxes = await asyncio.gather(*(self._provider.create(f"crowd-{n}", self._spec) for n in range(count)))
-        self._table.line(f"{count} at once: create all", f"{made[0]:.2f} s")
+            await asyncio.gather(*(box.exec(TRUE) for box in boxes))
+        self._table.line(f"{count} at once: all made, and a command run in each", f"{made[0]:.2f} s")
         sizes = [proportional_kib(box.init_pid) for box in boxes if isinstance(box, BoxSandbox) and box.init_pid]
         if sizes:
             self._table.line(f"{count} at once: memory of each, idle", f"{statistics.mean(sizes) / 1024:.1f} MiB")
@@ -169,7 +170,7 @@ async def run(block: JsonObject, *, rounds: int, at_once: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--at-once", type=int, default=20)
+    parser.add_argument("--at-once", type=int, default=100)
     parser.add_argument("--block", type=json.loads, default={"local": {}}, help="of a sandbox provider, as JSON")
     arguments = parser.parse_args()
     asyncio.run(run(arguments.block, rounds=arguments.rounds, at_once=arguments.at_once))

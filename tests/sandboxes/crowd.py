@@ -21,6 +21,7 @@ from gym_core.sandbox.contract import Launch, SandboxResources, SandboxSpec
 from gym_core.sandbox.owner import start_ticks
 from gym_core.sandbox.providers.local import LocalProvider, LocalSandboxConfig
 from gym_core.types.wire import Wire
+from tests.sandboxes.leftovers import namespaces_of, uid_of
 
 AT_ONCE = 5
 _BATCH = 10
@@ -29,14 +30,23 @@ _SPEC = SandboxSpec(resources=SandboxResources(memory_mib=64, workspace_mib=8, p
 _LEAVE = Launch(argv=["sh", "-c", "setsid sleep 733 >/dev/null 2>&1 & sleep 733 >/dev/null 2>&1 &"])
 
 
+class Made(Wire):
+    """One sandbox, as the host saw it."""
+
+    pid: int
+    """Of process 1."""
+    start_ticks: int
+    uid: int
+    namespaces: list[str]
+
+
 class Crowd(Wire):
     opened: int
     killed: int
     """Owners that got SIGKILL and died of it."""
     failed: int
     """Owners that ended badly by themselves."""
-    processes: list[tuple[int, int]]
-    """Process 1 of each sandbox that was made, as the host numbers it, with its start time."""
+    made: list[Made]
     seconds: float
 
 
@@ -46,7 +56,7 @@ class _Owner:
     reports: io.FileIO
     """A pipe, with a line for each sandbox made; not buffered, so that what is there can be waited for."""
     dies_after: int | None
-    made: list[tuple[int, int]] = field(default_factory=list)
+    made: list[Made] = field(default_factory=list)
 
 
 async def own(state_dir: str, number: int, boxes: int, reports: int) -> None:
@@ -55,7 +65,9 @@ async def own(state_dir: str, number: int, boxes: int, reports: int) -> None:
     async def make(index: int) -> None:
         box = await provider.create(f"crowd-{number}-{index}", _SPEC)
         await box.exec(_LEAVE)
-        os.write(reports, f"{box.init_pid} {start_ticks(box.init_pid or 0) or 0}\n".encode())
+        pid = box.init_pid or 0
+        made = Made(pid=pid, start_ticks=start_ticks(pid) or 0, uid=uid_of(pid), namespaces=namespaces_of(pid))
+        os.write(reports, made.model_dump_json().encode() + b"\n")
 
     for start in range(0, boxes, _BATCH):
         await asyncio.gather(*(make(index) for index in range(start, min(start + _BATCH, boxes))))
@@ -81,18 +93,18 @@ def run(state_dir: str, owners: int, doomed: int, boxes: int) -> Crowd:
     chance = random.Random(_SEED)
     deaths = [chance.randrange(1, boxes) for _ in range(doomed)] + [None] * (owners - doomed)
     chance.shuffle(deaths)
-    start, processes, codes = time.monotonic(), list[tuple[int, int]](), list[int]()
+    start, made, codes = time.monotonic(), list[Made](), list[int]()
     for wave in range(0, owners, AT_ONCE):
         living = [begin(state_dir, wave + n, boxes, after) for n, after in enumerate(deaths[wave : wave + AT_ONCE])]
         watch(living)
         for owner in living:
-            processes += owner.made
+            made += owner.made
             codes.append(os.waitstatus_to_exitcode(os.waitpid(owner.pid, 0)[1]))
     return Crowd(
-        opened=len(processes),
+        opened=len(made),
         killed=codes.count(-signal.SIGKILL),
         failed=sum(code not in (0, -signal.SIGKILL) for code in codes),
-        processes=processes,
+        made=made,
         seconds=time.monotonic() - start,
     )
 
@@ -106,8 +118,7 @@ def watch(owners: list[_Owner]) -> None:
             for key, _ in selector.select():
                 owner = key.data
                 if line := owner.reports.readline():
-                    pid, ticks = map(int, line.split())
-                    owner.made.append((pid, ticks))
+                    owner.made.append(Made.model_validate_json(line))
                     if len(owner.made) == owner.dies_after:
                         os.kill(owner.pid, signal.SIGKILL)
                 else:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 _WORDS = ("/newroot", "/oldroot", "/workspace", "/home/agent", "/.gym_init.py")
@@ -15,6 +16,46 @@ def open_descriptors() -> list[str]:
         with contextlib.suppress(OSError):
             found.append(os.readlink(f"/proc/self/fd/{name}"))  # noqa: PTH115 - as above
     return found
+
+
+def namespaces_of(pid: int) -> list[str]:
+    """For instance "net:[4026532281]", each kind once: those of its own that a process has, and not this process's."""
+    own = set(_links("self"))
+    return [link for link in _links(str(pid)) if link not in own]
+
+
+def uid_of(pid: int) -> int:
+    """Which user it is to this host."""
+    return int(Path(f"/proc/{pid}/status").read_text().split("Uid:\t")[1].split()[0])
+
+
+def holders_of(namespaces: dict[str, set[int]]) -> list[str]:
+    """Who keeps one of these alive: processes in it, our own descriptors of it, mounts of it. The kernel gives a freed
+    number out again, so only a process of a user who was in that namespace counts, given with each."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            pid, uid = int(path.name), uid_of(int(path.name))
+            found += [f"process {pid} in {link}" for link in _links(path.name) if uid in namespaces.get(link, ())]
+    held = [f"descriptor of {link}" for link in open_descriptors() if link in namespaces]
+    rows = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [*found, *held, *(f"mount of {row[3]}" for row in rows if row[3] in namespaces)]
+
+
+def files_of(uids: set[int], folders: Sequence[Path]) -> list[str]:
+    """Entries below these folders that belong to one of these users."""
+    found = []
+    for folder in folders:
+        for path in folder.rglob("*"):
+            with contextlib.suppress(OSError):  # gone meanwhile, and somebody else's
+                if path.lstat().st_uid in uids:
+                    found.append(str(path))
+    return found
+
+
+def _links(pid: str) -> list[str]:
+    folder = Path("/proc", pid, "ns")
+    return sorted({os.readlink(folder / name) for name in os.listdir(folder)})  # noqa: PTH115, PTH208 - as above
 
 
 def mounts_of_sandboxes() -> list[str]:
