@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gym_core.errors import FailureKind
@@ -110,8 +110,11 @@ class HostileRun:
         return [row["_ng_rollout_id"] for row in read_rows(self.run.path)]
 
 
-def write_hostile_run(folder: Path, *, huge_line_bytes: int = HUGE_LINE_BYTES) -> HostileRun:
-    """One rollout an attack, one with the huge line, one with pictures that are none, one masked."""
+def write_hostile_run(folder: Path, *, huge_line_bytes: int = HUGE_LINE_BYTES, right_ones: int = 1) -> HostileRun:
+    """One rollout an attack, one with the huge line, one with pictures that are none, one masked.
+
+    Of the attacks every second one is right, those with odd numbers (1) or even ones (0).
+    """
     run = MadeRun(
         folder,
         FILE_NAME,
@@ -120,7 +123,11 @@ def write_hostile_run(folder: Path, *, huge_line_bytes: int = HUGE_LINE_BYTES) -
         environment=ATTACKS[4],
         argv=ATTACKS,
     )
-    rollouts = [*_one_an_attack(), _with_huge_line(len(ATTACKS), huge_line_bytes), _with_pictures(len(ATTACKS) + 1)]
+    rollouts = [
+        *_one_an_attack(right_ones),
+        _with_huge_line(len(ATTACKS), huge_line_bytes),
+        _with_pictures(len(ATTACKS) + 1),
+    ]
     rollouts.append(_masked(len(ATTACKS) + 2))
     run.plan(rollouts)
     run.write_broken([_masked(0)])
@@ -137,9 +144,9 @@ def _hostile_endpoint() -> EndpointReport:
     return ENDPOINT.model_copy(update={"model": ATTACKS[4], "message": ATTACKS[0], "served_models": list(ATTACKS)})
 
 
-def _one_an_attack() -> Iterator[MadeRollout]:
+def _one_an_attack(right_ones: int) -> Iterator[MadeRollout]:
     for index, attack in enumerate(ATTACKS):
-        yield _rollout(index, attack)
+        yield replace(_rollout(index, attack), reward=float(index % 2 == right_ones))
 
 
 def _rollout(index: int, attack: str) -> MadeRollout:
@@ -169,7 +176,6 @@ def _rollout(index: int, attack: str) -> MadeRollout:
         turns,
         index=index,
         answer=attack,
-        reward=float(index % 2),
         details=_hostile_details(attack),
         agent=AgentReport(
             seconds=3.0,

@@ -1,5 +1,6 @@
 """What commands print of a run in which everything is an attack on the terminal."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from tests.fakes.hostile_run import ATTACKS, SEEN, HostileRun, hidden_in, write_
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> HostileRun:
     return write_hostile_run(tmp_path_factory.mktemp("hostile"), huge_line_bytes=20_000)
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> HostileRun:
+    """The same tasks with the opposite results."""
+    return write_hostile_run(tmp_path_factory.mktemp("other"), huge_line_bytes=20_000, right_ones=0)
 
 
 def test_the_end_of_a_run_shows_its_attacks_as_text(hostile: HostileRun) -> None:
@@ -31,13 +38,21 @@ def test_the_end_of_a_run_shows_its_attacks_as_text(hostile: HostileRun) -> None
     [
         ["export", "--format", "jsonl", "--allow-missing-manifest", "--output", "OUT.jsonl", "RUN"],
         ["view", "RUN/no-such-file"],
+        ["view", "--export", "OUT.html", "RUN"],
+        ["eval", "summary", "RUN"],
+        ["eval", "summary", "--table", "babyvision", "RUN"],
+        ["eval", "compare", "RUN", "RUN"],
+        ["eval", "compare", "--flips", "50", "RUN", "OTHER"],
+        ["eval", "rejudge", "RUN", "--output", "RUN"],
+        ["eval", "replay", "RUN", "--output", "RUN"],
     ],
-    ids=lambda words: words[0],
+    ids=lambda words: "-".join(words[:3] if words[1].startswith("-") else words[:2]),
 )
 def test_a_command_shows_its_attacks_as_text(
-    words: list[str], hostile: HostileRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], hostile: HostileRun, other: HostileRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main([word.replace("RUN", str(hostile.run.path)).replace("OUT", str(tmp_path / "out")) for word in words])
+    places = {"RUN": str(hostile.run.path), "OTHER": str(other.run.path), "OUT": str(tmp_path / "out")}
+    main([re.sub("^(RUN|OTHER|OUT)", lambda found: places[found[0]], word) for word in words])
     said = capsys.readouterr()
-    assert said.out + said.err != ""
+    assert ("out." if "OUT.html" in words or "OUT.jsonl" in words else SEEN) in said.out + said.err
     assert hidden_in(said.out + said.err) == set()
