@@ -46,7 +46,7 @@ class WholeBodyProtocol(HttpToolsProtocol):
         else:
             filling = _Filling(self, cycle, n_bytes)
             self._read_with(filling)
-            content = await filling.content
+            content = filling.content() if await filling.is_whole else None
         cycle.body.clear()
         cycle.message_event.clear()  # what sets it next is the client's leaving
         return content
@@ -69,10 +69,11 @@ class _Filling(asyncio.BufferedProtocol):
     """Has a connection until one body is whole."""
 
     def __init__(self, http: WholeBodyProtocol, cycle: RequestResponseCycle, n_bytes: int) -> None:
-        self.content: asyncio.Future[bytes | None] = http.loop.create_future()
+        self.is_whole: asyncio.Future[bool] = http.loop.create_future()
+        """False when the client has gone."""
         self._http = http
         self._cycle = cycle
-        self._file = io.BytesIO(bytes(n_bytes))  # can be written to, and then be had as bytes, without a copy
+        self._file = io.BytesIO(bytes(n_bytes))
         come = len(cycle.body)
         self._left = self._file.getbuffer()
         self._left[:come] = cycle.body
@@ -85,11 +86,11 @@ class _Filling(asyncio.BufferedProtocol):
         self._left = self._left[n_bytes:]
         if not self._left:
             self._http.go_on(self._cycle)
-            self._end(self._file.getvalue())
+            self._end(is_whole=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._http.connection_lost(exc)
-        self._end(None)
+        self._end(is_whole=False)
 
     def pause_writing(self) -> None:
         self._http.pause_writing()
@@ -97,9 +98,14 @@ class _Filling(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._http.resume_writing()
 
-    def _end(self, content: bytes | None) -> None:
-        if not self.content.done():  # whoever waited may have been cancelled
-            self.content.set_result(content)
+    def content(self) -> bytes:
+        """Uncopied, because nobody looks at the memory any more: a transport does, during its last word to us."""
+        self._left.release()
+        return self._file.getvalue()
+
+    def _end(self, *, is_whole: bool) -> None:
+        if not self.is_whole.done():  # whoever waited may have been cancelled
+            self.is_whole.set_result(is_whole)
 
 
 def _length(headers: list[tuple[bytes, bytes]]) -> int:
