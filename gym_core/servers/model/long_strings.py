@@ -64,24 +64,39 @@ class LongStrings:
         """None when there is nothing to cut."""
         pieces: list[bytes] = []
         spans: list[tuple[int, int]] = []
-        done, at = 0, _STRIDE
+        done, at, place = 0, _STRIDE, -1
         while at < len(body):
             if body.find(b'"', at, at + _STRIDE) >= 0:
                 at += _STRIDE
                 continue
-            start, end = body.rfind(b'"', done, at) + 1, body.find(b'"', at)
-            if end < 0:
-                break
-            if start > 0 and body.find(b"\\", start, end) < 0:
-                name = self._name_of(body, start, end)
-                if name:
-                    pieces += [body[done:start], name]
-                    spans.append((start, end))
-                    done = end
+            start = body.rfind(b'"', done, at) + 1
+            # A conversation only grows: after one string mostly comes the one that came after it before.
+            end = self._end_of(place + 1, body, start)
+            found = place + 1 if end >= 0 else None
+            if found is None:
+                end = body.find(b'"', at)
+                if end < 0:
+                    break
+                found = self._place(body, start, end)
+            if found is not None:
+                place = found
+                pieces += [body[done:start], self._name + b"%0*d" % (_N_DIGITS, place)]
+                spans.append((start, end))
+                done = end
             at = end + _STRIDE
         return Cut(b"".join([*pieces, body[done:]]), spans) if pieces else None
 
-    def _name_of(self, body: bytes, start: int, end: int) -> bytes | None:
+    def _end_of(self, place: int, body: bytes, start: int) -> int:
+        """Where the string at `start` ends if it is that one; -1 if it is not."""
+        if start == 0 or place >= len(self._strings) or not body.startswith(self._strings[place], start):
+            return -1
+        end = start + len(self._strings[place])
+        return end if body.startswith(b'"', end) else -1
+
+    def _place(self, body: bytes, start: int, end: int) -> int | None:
+        """Of a string that is known from here on; None for one that cannot be cut out, or has no room."""
+        if start == 0 or body.find(b"\\", start, end) >= 0:
+            return None
         middle = (start + end) // 2
         places = (start, middle, end - _PROBE_BYTES)
         key = end - start, b"".join(body[place : place + _PROBE_BYTES] for place in places)
@@ -94,7 +109,7 @@ class LongStrings:
             self._strings.append(body[start:end])
         elif not body.startswith(self._strings[place], start):
             return None
-        return self._name + b"%0*d" % (_N_DIGITS, place)
+        return place
 
     def count(self, text: bytes) -> int:
         """Names in it."""

@@ -86,3 +86,15 @@ def test_random_bodies_come_back_as_they_were() -> None:
         pieces = [rng.choice([b'"', b"\\", b'"', b"\x7f", b"a" * rng.randrange(60_000), b"\xc3"]) for _ in range(12)]
         body = b"".join(pieces)
         assert cut_and_whole(strings, body) == body
+
+
+def test_strings_are_found_in_any_order_and_where_one_begins_another() -> None:
+    strings, rng = LongStrings(Allowance()), random.Random(3)
+    texts = [LONG, LONG + "x", "y" + LONG, LONG[:-1]]
+    for _ in range(50):
+        said = rng.choices(texts, k=rng.randrange(1, 6))
+        body = json.dumps({"messages": said}).encode()
+        cut = strings.cut(body)
+        assert cut is not None
+        assert [end - start for start, end in cut.spans] == list(map(len, said))
+        assert strings.whole(cut.body) == body
