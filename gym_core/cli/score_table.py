@@ -32,17 +32,17 @@ def _cell(cell: ScoreCell) -> str:
 
 
 def _notes(scores: ScoreTable) -> list[str]:
-    overall = scores.rows[0]
-    notes = [note for column in scores.columns for note in _column_notes(column)]
-    if overall.expected_tasks is not None and overall.tasks != overall.expected_tasks:
-        what = f"{counted(overall.tasks, 'task')} of the benchmark's {overall.expected_tasks}"
-        notes.append(f"{what}: not comparable with published figures")
-    return notes
+    expected = scores.rows[0].expected_tasks
+    return [note for column in scores.columns for note in _column_notes(column, expected)]
 
 
-def _column_notes(column: ScoreColumn) -> list[str]:
+def _column_notes(column: ScoreColumn, expected_tasks: int | None) -> list[str]:
+    """What keeps the column from being compared with the paper's."""
     name = printable(column.name, max_characters=40)
     notes = []
+    if column.tasks != expected_tasks:
+        what = f"{counted(column.tasks, 'task')}, the benchmark has {expected_tasks}"
+        notes.append(f"{name}: {what}: not comparable with published figures")
     if column.passes < 2:
         notes.append(f"{name}: one pass, so no deviation; published figures are of three (--num-repeats 3)")
     if column.unfinished_passes:

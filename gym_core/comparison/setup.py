@@ -61,7 +61,7 @@ def _of_identities(a: RunManifest, b: RunManifest) -> Iterator[SetupDifference]:
     by_topic: dict[Topic, list[str]] = {}
 
     def note(topic: Topic, before: JsonObject, after: JsonObject, prefix: str) -> None:
-        by_topic.setdefault(topic, []).extend(differences(before, after, prefix))
+        by_topic.setdefault(topic, []).extend(differences(_filled(before), _filled(after), prefix))
 
     for part, topic in (("sampling", Topic.SAMPLING), ("sandboxes", Topic.SANDBOX)):
         note(topic, _object(a.identity.get(part)), _object(b.identity.get(part)), f"{part}.")
@@ -132,6 +132,12 @@ def _without_names(block: JsonObject) -> JsonObject:
 
 def _only(versions: Mapping[str, object], name: str) -> JsonObject:
     return {name: versions[name]} if name in versions else {}
+
+
+def _filled(block: JsonObject) -> JsonObject:
+    """Without fields that hold nothing: an older version may not have had them at all."""
+    pruned = {key: _filled(value) if isinstance(value, dict) else value for key, value in block.items()}
+    return {key: value for key, value in pruned.items() if value is not None and value != [] and value != {}}
 
 
 def _first_with(field: str, blocks: JsonObject) -> JsonObject:

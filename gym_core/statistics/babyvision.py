@@ -98,6 +98,7 @@ class _Column:
         self._used = finished or {score.repeat for score in passes}
         self.head = ScoreColumn(
             name=run.name,
+            tasks=len(self.tasks["", ""]),
             passes=len(self._used),
             unfinished_passes=len(passes) - len(finished),
             passes_are_finished=bool(finished),

@@ -36,6 +36,7 @@ class ScoreRow(Wire):
 class ScoreColumn(Wire):
     name: str
     """The model, or the file when it is not known."""
+    tasks: int
     passes: int
     """That the run's means are of."""
     unfinished_passes: int

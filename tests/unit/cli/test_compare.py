@@ -126,7 +126,8 @@ def test_the_papers_table_has_a_row_for_each_subtype_and_a_column_for_each_run(
     assert lines[3].startswith("  Fine-grained Discrimination ")
     assert lines[4].startswith("    Find the different  ")
     assert sum(line.startswith("    ") for line in lines[2:]) == 22
-    assert "12 tasks of the benchmark's 388: not comparable with published figures" in lines
+    assert "small: 12 tasks, the benchmark has 388: not comparable with published figures" in lines
+    assert "uneven: 8 tasks, the benchmark has 388: not comparable with published figures" in lines
     assert any(line.startswith("small: one pass, so no deviation") for line in lines)
     assert "uneven: 3 unfinished passes used, for none is finished" in lines
 

@@ -86,6 +86,14 @@ def test_servers_are_compared_by_what_they_do_not_by_their_names(run: ScoredRun)
     assert told(run, identity(), identity("_2")) == []
 
 
+def test_a_field_that_one_version_has_and_that_holds_nothing_is_no_difference(run: ScoredRun) -> None:
+    a, b = identity(), identity()
+    b["servers"]["grader"]["sandbox_config"] |= {"mounts": [], "labels": {"of": None}, "user": None}
+    assert told(run, a, b) == []
+    b["servers"]["grader"]["sandbox_config"]["max_sandboxes"] = 0
+    assert told(run, a, b) == [(Topic.SANDBOX, "resources.sandbox_config.max_sandboxes: None -> 0")]
+
+
 def test_a_topic_shows_its_first_differences_and_counts_the_rest(run: ScoredRun) -> None:
     a, b = identity(), identity()
     b["servers"]["policy"] |= {f"field_{n}": n for n in range(7)}
@@ -95,8 +103,8 @@ def test_a_topic_shows_its_first_differences_and_counts_the_rest(run: ScoredRun)
 
 
 def test_what_identities_of_strangers_hold_is_no_error(run: ScoredRun) -> None:
-    strange: JsonObject = {"servers": {"a": "text", "b": {"model_server": 3}, "c": {"sandbox_config": None}}, "gym": []}
-    assert told(run, {"servers": [1]}, strange) == [(Topic.GYM, "version.gym: None -> []")]
+    strange: JsonObject = {"servers": {"a": "text", "b": {"model_server": 3}, "c": {"sandbox_config": None}}, "gym": 7}
+    assert told(run, {"servers": [1]}, strange) == [(Topic.GYM, "version.gym: None -> 7")]
 
 
 def test_only_another_policy_is_no_warning(run: ScoredRun) -> None:

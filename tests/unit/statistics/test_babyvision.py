@@ -47,7 +47,7 @@ def test_a_whole_run_has_every_row_with_mean_and_population_deviation_of_its_pas
         assert (cell.mean, cell.std) == pytest.approx((rewards.mean(), rewards.mean(axis=0).std(ddof=0)))
     assert all(r.tasks == r.expected_tasks for r in table.rows)
     assert table.columns[0].model_dump() == {
-        "name": "m", "passes": 3, "unfinished_passes": 0, "passes_are_finished": True,
+        "name": "m", "tasks": 388, "passes": 3, "unfinished_passes": 0, "passes_are_finished": True,
     }  # fmt: skip
 
 

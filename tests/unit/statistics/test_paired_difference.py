@@ -21,10 +21,11 @@ def differences_of(pairs: list[RewardPair]) -> np.ndarray:
 
 
 def permuted(differences: np.ndarray) -> float:
-    """scipy swaps within pairs; all ways, for that few."""
+    """scipy swaps within pairs; all ways, for that few. In whole numbers, for its sums to be exact."""
+    twelfths = np.round(12 * differences)
     found = stats.permutation_test(
-        (differences, np.zeros_like(differences)),
-        lambda x, y: np.mean(x) - np.mean(y),
+        (twelfths, np.zeros_like(twelfths)),
+        lambda x, y: np.sum(x) - np.sum(y),
         permutation_type="samples",
         n_resamples=np.inf,
     )
