@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gym_core.cli.export_rows import ROW_FORMATS, TRACKERS, export_rows, export_to_tracker
+from gym_core.cli.export_rows import INSPECT, ROW_FORMATS, TRACKERS, export_inspect, export_rows, export_to_tracker
 from gym_core.cli.terminal import counted, printable, say, table, tell
 from gym_core.errors import ConfigError
 
@@ -20,7 +20,9 @@ IMAGES = ("reference", "inline", "files")
 
 def add_export_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN.jsonl", nargs="+", type=Path, help="output file of a run; repeatable")
-    parser.add_argument("--format", choices=(*FORMATS, *ROW_FORMATS), help="docs/export.md says what each holds")
+    parser.add_argument(
+        "--format", choices=(*FORMATS, *ROW_FORMATS, INSPECT), help="docs/export.md says what each holds"
+    )
     parser.add_argument("--to", choices=TRACKERS, help="instead of --format: log the runs there, each as one run")
     parser.add_argument(
         "--output", type=Path, metavar="PATH", help="file to write; of training data, PATH.json says what it is"
@@ -55,6 +57,8 @@ def export_command(args: argparse.Namespace) -> int:
     _check(args)
     if args.to is not None:
         return export_to_tracker(args)
+    if args.format == INSPECT:
+        return export_inspect(args)
     return export_rows(args) if args.format in ROW_FORMATS else export_samples(args)
 
 
@@ -69,8 +73,10 @@ def _check(args: argparse.Namespace) -> None:
         problems.append("export: --format needs --output PATH")
     if args.to is None and (args.project or args.name):
         problems.append("export: --project and --name go with --to")
-    if args.to is not None or args.format in ROW_FORMATS:
+    if args.to is not None or args.format in (*ROW_FORMATS, INSPECT):
         given = [name for name, default in _OF_TRAINING.items() if getattr(args, name) != default]
+        if args.format == INSPECT and args.images == "inline":
+            given.remove("images")
         problems += [
             f"export: --{name.replace('_', '-')} is for training formats: {', '.join(FORMATS)}" for name in given
         ]

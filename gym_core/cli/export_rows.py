@@ -1,4 +1,4 @@
-"""`gym export --format rows_csv` and its like: a flat table of rollouts; and `--to`: saved runs to a tracker."""
+"""`gym export` for people: a flat table of rollouts, a log of Inspect, or, with `--to`, saved runs to a tracker."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gym_core.rollout.saved import SavedRun
 
 ROW_FORMATS = ("rows_csv", "rows_parquet")
+INSPECT = "inspect"
 TRACKERS = ("wandb", "mlflow")
 
 
@@ -31,6 +32,25 @@ def export_rows(args: argparse.Namespace) -> int:
     if table.left_out:
         tell(f"warning: {counted(len(table.left_out), 'column')} of tasks or graders had no room and are left out")
     say(f"{args.output}: {counted(count, 'row')} of {counted(len(table.columns), 'column')}, one row a rollout")
+    return 0
+
+
+def export_inspect(args: argparse.Namespace) -> int:
+    from gym_core.export.formats.inspect_log import write_inspect_log
+    from gym_core.export.runs import open_runs, refuse_existing
+
+    refuse_existing(args.output)
+    runs = open_runs(args.runs)
+    if len(runs) > 1:
+        raise ConfigError("export: a log of Inspect is of one run; export each to a file of its own")
+    if args.output.suffix != ".json":
+        raise ConfigError(f"export: {args.output}: Inspect takes a log for one by its name; end it in .json")
+    _tell_torn(runs)
+    try:
+        count = write_inspect_log(runs[0], args.output, inline=args.images == "inline")
+    except OSError as error:
+        raise ConfigError(f"export to {args.output}: {error}") from error
+    say(f"{args.output}: {counted(count, 'sample')}; `inspect view --log-dir {args.output.parent}` shows them")
     return 0
 
 

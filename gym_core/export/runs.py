@@ -1,10 +1,15 @@
-"""Saved runs to be exported together."""
+"""Saved runs to be exported, and files that are there whole or not at all."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from gym_core.errors import ConfigError
 from gym_core.rollout.saved import SavedRun
+from gym_core.types.metrics import MetricsReport
 
 
 def open_runs(paths: Sequence[Path]) -> list[SavedRun]:
@@ -31,3 +36,25 @@ def torn_warning(run: SavedRun) -> str | None:
     if not run.torn_bytes:
         return None
     return f"{run.files.rollouts}: the last line is cut off or damaged: {run.torn_bytes} bytes were not read"
+
+
+def run_report(run: SavedRun) -> MetricsReport:
+    """Raises ConfigError for a run that has not ended, in whatever way: its report is not there."""
+    path = run.files.metrics
+    try:
+        return MetricsReport.model_validate_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ConfigError(f"export: {path} is not there: a run writes it at its end; run its command again") from error
+    except ValidationError as error:
+        raise ConfigError(f"export: {path}: no report of a run: {error}") from error
+
+
+@contextmanager
+def published(path: Path) -> Iterator[Path]:
+    """A file of another name, in its place once it was written."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

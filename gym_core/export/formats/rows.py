@@ -1,9 +1,7 @@
 """Flat rows of rollouts as CSV or Parquet. CSV is safe to open in a spreadsheet: no cell of it is a formula."""
 
 import csv
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gym_core.export.rows import Cell, CellKind, RowTable
+from gym_core.export.runs import published
 
 _ROWS_A_GROUP = 4096
 _FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
@@ -31,7 +30,7 @@ class RowFormat(StrEnum):
 def write_rows(table: RowTable, path: Path, kind: RowFormat) -> int:
     """The number of rows. The file is there whole or not at all. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _published(path) as partial:
+    with published(path) as partial:
         return _write_csv(table, partial) if kind is RowFormat.ROWS_CSV else _write_parquet(table, partial)
 
 
@@ -78,14 +77,3 @@ def _groups(table: RowTable) -> Iterator[list[list[Cell]]]:
             group = []
     if group:
         yield group
-
-
-@contextmanager
-def _published(path: Path) -> Iterator[Path]:
-    """A file of another name, in its place once it was written."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -3,10 +3,9 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 
-from pydantic import ValidationError
-
 from gym_core.errors import ConfigError
 from gym_core.export.rows import RowTable, as_cell
+from gym_core.export.runs import run_report
 from gym_core.export.trackers.contract import ConfigValue, TrackedRun
 from gym_core.rollout.output import RunManifest
 from gym_core.rollout.saved import SavedRun
@@ -18,7 +17,7 @@ _OUR_PATHS = frozenset({"options.output_jsonl_fpath", "options.saved_run.path"})
 
 def tracked_run(run: SavedRun, *, project: str, name: str | None = None) -> TrackedRun:
     """Raises ConfigError for a run that has not ended, in whatever way: its metrics are not there."""
-    manifest, report = run.manifest, _report(run)
+    manifest, report = run.manifest, run_report(run)
     if manifest is None:
         raise ConfigError(f"export: {run.files.manifest} is not there: it says what ran; copy it along")
     name = name or run.files.rollouts.stem
@@ -60,16 +59,6 @@ def _spend(report: MetricsReport) -> Iterator[tuple[str, float | None]]:
         yield from ((f"spend/{who}_{name}_tokens", getattr(tokens, name)) for name in ("input", "output"))
     for name in ("cost", "policy_cost", "judge_cost", "wall_s", "sandbox_s", "model_s", "attempts"):
         yield f"spend/{name}", getattr(spend, name)
-
-
-def _report(run: SavedRun) -> MetricsReport:
-    path = run.files.metrics
-    try:
-        return MetricsReport.model_validate_json(path.read_bytes())
-    except FileNotFoundError as error:
-        raise ConfigError(f"export: {path} is not there: a run writes it at its end; run its command again") from error
-    except ValidationError as error:
-        raise ConfigError(f"export: {path}: no report of a run: {error}") from error
 
 
 def _config(manifest: RunManifest) -> Iterator[tuple[str, ConfigValue]]:
