@@ -242,9 +242,17 @@ def build_for_tests(engine: RunningEngine) -> None:
     """All images that tests use. One that cannot be built is the test's to report: it builds it again, from what there
     is of it by then."""
     load_images(engine)
-    build(engine.host, _PYTHON_DOCKERFILE, PYTHON)
     words = [sys.executable, "-m", "gym_core.cli.main", *sandbox_image_words(engine.host)]
     sandbox_image = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        build_services(engine)
+    finally:
+        sandbox_image.wait()
+
+
+def build_services(engine: RunningEngine) -> None:
+    """The image of the gym's servers; says so where it cannot be built."""
+    build(engine.host, _PYTHON_DOCKERFILE, PYTHON)
     api = docker.DockerClient(base_url=engine.host, timeout=1200)
     try:
         api.images.build(path=str(REPOSITORY), tag=SERVICES, rm=True, network_mode="host", buildargs={"BASE": PYTHON})
@@ -252,7 +260,6 @@ def build_for_tests(engine: RunningEngine) -> None:
         print(f"{SERVICES} was not built: {error}", file=sys.stderr)
     finally:
         api.close()
-        sandbox_image.wait()
 
 
 def sandbox_image_words(host: str) -> list[str]:

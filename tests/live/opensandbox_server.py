@@ -24,19 +24,36 @@ from pathlib import Path
 import docker
 
 from gym_core.sandbox.toolkit.cache import make_cache_folder
-from tests.live.docker_engine import BASE, NoEngine, Programs, RunningEngine, load_images, open_engine, prepare
+from tests.live.docker_engine import (
+    BASE,
+    NoEngine,
+    Programs,
+    RunningEngine,
+    build_services,
+    load_images,
+    open_engine,
+    prepare,
+)
 
 ADDRESS, KEY, WHY_NONE = "GYM_TEST_OPENSANDBOX", "GYM_TEST_OPENSANDBOX_KEY", "GYM_TEST_NO_OPENSANDBOX"
 DOCKER = "GYM_TEST_OPENSANDBOX_DOCKER"
 """The engine's address, for looks and kills behind the server's back."""
 
 SANDBOX_IMAGE = "gym-test-opensandbox"
+SECOND = "198.18.0.1"
+"""Another address of the engine's machine, in the network namespace that is its own."""
+
+PORT = 8090
+"""On every address of that machine, for services in containers to reach it too."""
+
+PIDS = 256
+"""The server's limit, one for all its sandboxes."""
+
 _EXECD_IMAGE, _EGRESS_IMAGE = "gym-standin-execd", "gym-standin-egress"
 _SERVER_PACKAGE = "opensandbox-server>=1.1.1,<1.2"
 _NFTABLES = (
     *("nftables", "libnftables1", "libnftnl11", "libmnl0", "libjansson4", "libedit2", "libbsd0", "libxtables12"),
 )
-_PORT = 8090
 _STANDINS = Path(__file__).parent / "opensandbox_standins"
 _START_TIMEOUT_S = 60.0
 _LOOK_S = 0.2
@@ -65,8 +82,8 @@ def config_text(key: str, folder: Path) -> str:
     """As an administrator writes it who follows our page on OpenSandbox."""
     return f"""
 [server]
-host = "127.0.0.1"
-port = {_PORT}
+host = "0.0.0.0"
+port = {PORT}
 api_key = "{key}"
 
 [log]
@@ -89,7 +106,7 @@ publish_host = "127.0.0.1"
 drop_capabilities = ["AUDIT_WRITE", "MKNOD", "NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE",
     "SYS_TIME", "SYS_TTY_CONFIG"]
 no_new_privileges = true
-pids_limit = 256
+pids_limit = {PIDS}
 
 [egress]
 image = "{_EGRESS_IMAGE}"
@@ -184,7 +201,7 @@ def _open_server(engine: RunningEngine, program: Path, key: str) -> Iterator[Non
 
 def _wait_for(engine: RunningEngine, server: "subprocess.Popen[bytes]", log: Path) -> None:
     """Looked at from inside: nobody else can see it."""
-    look = f"import urllib.request as u; u.build_opener(u.ProxyHandler({{}})).open('http://127.0.0.1:{_PORT}/health')"
+    look = f"import urllib.request as u; u.build_opener(u.ProxyHandler({{}})).open('http://127.0.0.1:{PORT}/health')"
     deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline and server.poll() is None:
         seen = subprocess.run(_inside(engine, [sys.executable, "-c", look]), capture_output=True, check=False)
@@ -202,19 +219,25 @@ def _run(argv: Sequence[str]) -> None:
 
 def main(command: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # else nothing would be cleaned up
+    data = Path(tempfile.mkdtemp(prefix="gym-docker-data-"))
     try:
         program, debs, key = _install_server(), _fetch_nftables(), secrets.token_hex(16)
+        with open_engine(data=data) as engine:
+            load_images(engine)
+            build_services(engine)
         with tempfile.TemporaryDirectory() as names:
             _offer_iptables(prepare(), Path(names))
-            with open_engine(own_network=True) as engine:
-                load_images(engine)
+            with open_engine(own_network=True, data=data) as engine:
+                _run(_inside(engine, ["ip", "address", "add", f"{SECOND}/32", "dev", "lo"]))
                 _build_images(engine, debs)
                 with _open_server(engine, program, key):
-                    environment = {**os.environ, ADDRESS: f"127.0.0.1:{_PORT}", KEY: key, DOCKER: engine.host}
+                    environment = {**os.environ, ADDRESS: f"127.0.0.1:{PORT}", KEY: key, DOCKER: engine.host}
                     return subprocess.run(_inside(engine, command), env=environment, check=False).returncode
     except NoEngine as error:
         print(f"no OpenSandbox server for tests: {error}", file=sys.stderr)
         return subprocess.run(command, env={**os.environ, WHY_NONE: str(error)}, check=False).returncode
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,8 @@ provider passes does not ask. Who is reached from inside is shown with a plain c
 """
 
 import asyncio
-import ipaddress
 import os
-import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import docker
@@ -19,17 +16,18 @@ from gym_core.sandbox.probe import Door, must_be_closed
 from gym_core.sandbox.providers.opensandbox import OpenSandboxConfig, OpenSandboxProvider
 from gym_core.sandbox.providers.opensandbox.sandbox import OpenSandbox
 from tests.live.docker_engine import build, client
-from tests.live.opensandbox_server import ADDRESS, DOCKER, KEY, SANDBOX_IMAGE, WHY_NONE
+from tests.live.opensandbox_server import ADDRESS, DOCKER, KEY, SANDBOX_IMAGE, SECOND, WHY_NONE
+from tests.sandboxes.opensandbox import gateway_of, has_landlock
 from tests.sandboxes.subject import SMALL
 from tests.sandboxes.words import serve_words
 
 pytestmark = [pytest.mark.live, pytest.mark.opensandbox]
 
-SECOND = "198.18.0.1"
-"""Another address of the engine's machine, in the network namespace that is its own."""
-
 AS_USER = "gym-test-opensandbox-as-user"
 """The image, but that what it runs is not root's."""
+
+OK = b"HTTP/1.0 200 OK\r\n\r\n"
+"""As the policy server answers the look before a lease."""
 
 SMALL_SPEC = SandboxSpec(resources=SMALL)
 _GONE_WITHIN_S = 30.0
@@ -66,6 +64,12 @@ class Place:
         finally:
             self.engine.remove_container(container, force=True)
 
+    def as_the_daemon(self, sandbox: OpenSandbox, *doors: str) -> list[str]:
+        """The positive control inside: root, whom nothing holds."""
+        command = self.engine.exec_create(f"sandbox-{sandbox.remote_id}", ["python3", "-c", CONNECT, *doors])
+        lines: list[str] = self.engine.exec_start(command).decode().split()
+        return lines
+
     def address_of(self, sandbox: OpenSandbox) -> str:
         """A sandbox's own, on the bridge that it shares with all others."""
         seen = self.engine.inspect_container(f"sandbox-egress-{sandbox.remote_id}")
@@ -77,28 +81,12 @@ class Place:
         return names + [volume["Name"] for volume in self.engine.volumes()["Volumes"] or []]
 
 
-@asynccontextmanager
-async def serve_model(host: str) -> AsyncIterator[int]:
-    """Answers a request as the policy server does; its port."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
-        writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
-        writer.close()
-
-    async with await asyncio.start_server(answer, host, 0) as server:
-        port: int = server.sockets[0].getsockname()[1]
-        yield port
-
-
 @pytest.fixture
 def place() -> Iterator[Place]:
     if ADDRESS not in os.environ:
         pytest.skip(os.environ.get(WHY_NONE, "no OpenSandbox server for tests: `make test-opensandbox` starts one"))
     engine = client(os.environ[DOCKER])
-    bridge = engine.inspect_network("bridge")
-    subprocess.run(["ip", "address", "replace", f"{SECOND}/32", "dev", "lo"], check=True)
-    yield Place(engine, str(ipaddress.ip_network(bridge["IPAM"]["Config"][0]["Subnet"])[1]))
+    yield Place(engine, gateway_of(engine))
     engine.close()
 
 
@@ -128,11 +116,11 @@ async def test_without_network_nothing_is_reached(place: Place, provider: OpenSa
         assert await asyncio.to_thread(place.reached_by_a_plain_container, *doors) == ["open", "open"]
 
 
-async def test_model_only_reaches_one_address_and_the_look_refuses_what_else_listens_there(
+async def test_model_only_reaches_one_address_and_with_landlock_one_port_of_it(
     place: Place, provider: OpenSandboxProvider
 ) -> None:
     async with (
-        serve_model(place.gateway) as model,
+        serve_words(OK, place.gateway) as model,
         serve_words(b"x", place.gateway) as other,
         serve_words(b"x", SECOND) as second,
     ):
@@ -141,15 +129,17 @@ async def test_model_only_reaches_one_address_and_the_look_refuses_what_else_lis
         sandbox = await provider.create("box", SMALL_SPEC.model_copy(update={"network": network}))
         assert sandbox.model_url == f"http://{place.gateway}:{model}/v1"
         assert sandbox.enforced.network == "host"
-        assert await reached(sandbox, *doors) == ["open", "open", "shut"]
+        held = has_landlock()
+        assert ("one TCP port by Landlock" in sandbox.enforced.mechanism) == held
+        assert await reached(sandbox, *doors) == ["open", "shut" if held else "open", "shut"]
         assert await asyncio.to_thread(place.reached_by_a_plain_container, *doors) == ["open", "open", "open"]
         await must_be_closed(sandbox, [Door(SECOND, second), Door("169.254.169.254", 80)])
-        with pytest.raises(SandboxUnavailable, match=f"{place.gateway}:{other} can be reached"):
-            await must_be_closed(sandbox, [Door(place.gateway, other)])
+        with pytest.raises(SandboxUnavailable, match=f"{place.gateway}:{model} can be reached"):
+            await must_be_closed(sandbox, [Door(place.gateway, model)])
 
 
 async def test_a_relay_s_address_is_the_one_that_is_reached(place: Place) -> None:
-    async with serve_model(SECOND) as relay, serve_words(b"x", place.gateway) as model:
+    async with serve_words(OK, SECOND) as relay, serve_words(b"x", place.gateway) as model:
         provider = OpenSandboxProvider(settings(relay_address=f"{SECOND}:{relay}"))
         try:
             network = ModelOnly(host=place.gateway, port=model)
@@ -166,6 +156,16 @@ async def test_two_sandboxes_do_not_meet(place: Place, provider: OpenSandboxProv
     door = f"{place.address_of(two)}:44772"
     assert await reached(one, door) == ["shut"]
     assert await asyncio.to_thread(place.reached_by_a_plain_container, door) == ["open"]
+
+
+@pytest.mark.skipif(not has_landlock(), reason="this kernel has no Landlock for connections: it came with 6.7")
+async def test_a_command_does_not_reach_its_own_daemon_which_would_make_it_root(
+    place: Place, provider: OpenSandboxProvider
+) -> None:
+    sandbox = await provider.create("box", SMALL_SPEC)
+    assert await reached(sandbox, "127.0.0.1:44772", "127.0.0.1:18080") == ["shut", "shut"]
+    seen = await asyncio.to_thread(place.as_the_daemon, sandbox, "127.0.0.1:44772", "127.0.0.1:18080")
+    assert seen == ["open", "open"]
 
 
 async def test_one_that_is_not_used_ends_and_nothing_of_it_is_left(place: Place, provider: OpenSandboxProvider) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gym_core.sandbox.contract import Sandbox, SandboxProvider, SandboxResources, SandboxSpec
+from gym_core.sandbox.contract import ModelOnly, Sandbox, SandboxProvider, SandboxResources, SandboxSpec
+from gym_core.sandbox.lender import WeakestNetwork
 from gym_core.types.wire import JsonObject
 from tests.fakes.lending import Lender, open_lender
 
@@ -23,6 +24,7 @@ class Ability(StrEnum):
     """What a test may need beyond files, commands by heart, and an end."""
 
     PROGRAMS = "runs real programs"
+    MODEL = "lets a model server be reached"
     MODEL_ONLY = "lets one address and port be reached"
     MOUNTS = "shows folders of this host, read-only"
     SIZED_WORKSPACE = "bounds the workspace's size"
@@ -43,6 +45,14 @@ class Stage:
     """The configuration by which another process opens the same provider (`open_provider`)."""
     vanish: Callable[[Sandbox], Awaitable[None]] | None = None
     """Ends a sandbox behind the provider's back, as a kill by the kernel or an administrator does."""
+    model_host: str = "127.0.0.1"
+    """Address of this machine on which a test's model server is to listen for its sandboxes to reach it."""
+    network: WeakestNetwork = "exact_port"
+    """What `model_only` comes to, by the provider's word."""
+    open_beside: bool = False
+    """Whether TCP ports of `model_host` beside the model's can be reached."""
+    pids: int | None = None
+    """What bounds processes, where a spec's word is not heard."""
     weaker: Mapping[str, str] = field(default_factory=dict)
     """Checks of `tests/live/isolation_probe.py` that its sandboxes do not pass, each with the reason. The fewer the
     better: what is here is in the provider's page too."""
@@ -62,6 +72,10 @@ class Stage:
         if self.vanish is None:
             pytest.skip("there is no way to end one of these from outside")
         await self.vanish(self.owned[sandbox.id])
+
+    def model_at(self, port: int) -> ModelOnly:
+        """The network of a sandbox whose model listens on this port of `model_host`."""
+        return ModelOnly(host=self.model_host, port=port)
 
     def spec_with(self, **changes: object) -> SandboxSpec:
         return SandboxSpec.model_validate({**self.spec.model_dump(), **changes})

@@ -1,6 +1,7 @@
 """A server for looks from inside: it says one word to whoever connects."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,8 +10,12 @@ from contextlib import asynccontextmanager
 async def serve_words(word: bytes, host: str = "127.0.0.1") -> AsyncIterator[int]:
     """Its port, while it is open."""
 
-    async def say(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(word)
+        writer.write_eof()
+        # Closing before the other side has spoken would break its pipe.
+        with contextlib.suppress(ConnectionError):
+            await reader.read(1 << 16)
         writer.close()
 
     async with await asyncio.start_server(say, host, 0) as server:

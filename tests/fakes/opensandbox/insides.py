@@ -70,8 +70,11 @@ class MemoryInside:
             "bounding": 0,
             "seccomp": True,
             "no_new_privileges": True,
+            "one_port": True,
         }
         """What a look around finds."""
+        self.only_ports: list[object] = []
+        """What each command was held to."""
 
     async def run(self, argv: list[str], on_stdout: OnText) -> int:
         assert argv[:3] == ["python3", "-I", "-c"]
@@ -94,6 +97,7 @@ class MemoryInside:
         return {"status": 0} | self.facts
 
     async def _exec(self, request: dict[str, object], on_stdout: OnText) -> dict[str, object]:
+        self.only_ports.append(request["only_port"])
         launch = Launch.model_validate(
             {
                 "argv": request["argv"],

@@ -34,6 +34,8 @@ class End(Wire):
     bounding: int | None = None
     seccomp: bool | None = None
     no_new_privileges: bool | None = None
+    one_port: bool | None = None
+    """Whether commands can be held to one TCP port, so that none reaches the daemon."""
 
 
 def courier_argv(request: JsonObject) -> list[str]:

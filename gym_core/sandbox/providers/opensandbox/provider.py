@@ -16,7 +16,13 @@ from gym_core.sandbox.providers.opensandbox.config import OpenSandboxConfig
 from gym_core.sandbox.providers.opensandbox.life import server_ttl_s
 from gym_core.sandbox.providers.opensandbox.sandbox import OpenSandbox
 from gym_core.sandbox.providers.opensandbox.sdk import Listed, Order, Service, ServiceFault
-from gym_core.sandbox.providers.opensandbox.walls import allowed_address, check_policy, enforcement_of, model_address
+from gym_core.sandbox.providers.opensandbox.walls import (
+    allowed_address,
+    check_policy,
+    enforcement_of,
+    model_address,
+    unseen_enforcement,
+)
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
 
@@ -49,7 +55,11 @@ class OpenSandboxProvider:
         self._removing: set[asyncio.Task[None]] = set()
 
     async def check(self) -> SandboxEnforcement:
-        """Makes a sandbox without network, runs a command in it, and says what it found."""
+        """Makes a sandbox without network, runs a command in it, and says what it found. Without a configured image it
+        asks the server alone, and claims the least."""
+        if self._config.image is None:
+            await self._find()
+            return unseen_enforcement()
         resources = SandboxResources(memory_mib=256, workspace_mib=16, pids=64)
         box = await self.create(f"check-{secrets.token_hex(4)}", SandboxSpec(ttl_s=300, resources=resources))
         try:

@@ -18,6 +18,7 @@ from gym_core.sandbox.providers.opensandbox.courier import NOT_REGULAR, NOT_WHOL
 from gym_core.sandbox.providers.opensandbox.frames import End, FrameReader, courier_argv
 from gym_core.sandbox.providers.opensandbox.life import Life
 from gym_core.sandbox.providers.opensandbox.sdk import Remote, Service, ServiceFault
+from gym_core.sandbox.providers.opensandbox.walls import only_port
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
 from gym_core.types.wire import JsonObject
@@ -57,6 +58,7 @@ class OpenSandbox:
         self._model_url = model_url
         self._on_closed = on_closed
         self._life = Life(spec.ttl_s, lambda: self._end(f"not used or renewed for {spec.ttl_s:g} s"))
+        self._only_port: int | None = None
         self._enforced: SandboxEnforcement | None = None
         self._why_gone: str | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -97,6 +99,7 @@ class OpenSandbox:
         """What a command is inside, as the kernel there says; the workspace is made. Raises SandboxError."""
         end = await self._ask({"op": "look", "workdir": self.workdir}, lambda kind, content: None)
         _raise_for(end.status, f"a workspace at {self.workdir!r}", self.workdir)
+        self._only_port = only_port(end, self._spec.network)
         return end
 
     async def exec(self, launch: Launch, on_output: OnOutput | None = None) -> ExecResult:
@@ -120,6 +123,7 @@ class OpenSandbox:
             "env": ENV | self._spec.env | launch.env,
             "timeout_s": launch.timeout_s,
             "cap": launch.output_cap_bytes,
+            "only_port": self._only_port,
             "file_bytes": self._spec.resources.workspace_mib << 20,
         }
         end = await self._ask(request, take, timeout_s=launch.timeout_s + _EXEC_GRACE_S)

@@ -38,6 +38,13 @@ def allowed_address(network: NetworkPolicy) -> str | None:
     return network.host if isinstance(network, ModelOnly) else None
 
 
+def only_port(look: End, network: NetworkPolicy) -> int | None:
+    """The one TCP port that commands can be let connect to, 0 for none; None where the kernel inside cannot say so."""
+    if not look.one_port:
+        return None
+    return network.port if isinstance(network, ModelOnly) else 0
+
+
 def check_policy(found: EgressPolicy, network: NetworkPolicy) -> None:
     """Raises SandboxUnavailable unless the sidecar enforces, at the IP layer, what was asked for and no more."""
     if found.mode != _ENFORCING_MODE:
@@ -73,12 +80,25 @@ def enforcement_of(look: End, network: NetworkPolicy, *, secure_access: bool) ->
             "both in `[docker] drop_capabilities` of the server's configuration"
         )
     access = "with" if secure_access else "without"
+    ports = "one TCP port by Landlock" if look.one_port else "no Landlock"
     return SandboxEnforcement(
         provider="opensandbox",
-        mechanism=f"opensandbox {SDK_VERSION}, egress {_ENFORCING_MODE}, {access} secure access",
+        mechanism=f"opensandbox {SDK_VERSION}, egress {_ENFORCING_MODE}, {access} secure access, {ports}",
         network="host" if isinstance(network, ModelOnly) else "none",
         memory="container",
         seccomp=bool(look.seccomp),
+        user="container_uid",
+    )
+
+
+def unseen_enforcement() -> SandboxEnforcement:
+    """What any sandbox that is lent has at least."""
+    return SandboxEnforcement(
+        provider="opensandbox",
+        mechanism=f"opensandbox {SDK_VERSION}, egress {_ENFORCING_MODE}",
+        network="host",
+        memory="container",
+        seccomp=False,
         user="container_uid",
     )
 

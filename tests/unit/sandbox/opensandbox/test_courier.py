@@ -13,12 +13,13 @@ import pytest
 from gym_core.sandbox.providers.opensandbox.courier import NOT_REGULAR, NOT_WHOLE, TOO_LONG
 from gym_core.sandbox.providers.opensandbox.frames import End, FrameReader, courier_argv
 from gym_core.types.wire import JsonObject
+from tests.sandboxes.words import serve_words
 
 
 def command(*argv: str, **fields: object) -> JsonObject:
     """A request to run something."""
     given: JsonObject = {"op": "exec", "argv": list(argv), "cwd": "/", "env": {"PATH": os.environ["PATH"]}}
-    return given | {"timeout_s": 20.0, "cap": 1 << 20, "file_bytes": 1 << 30} | fields
+    return given | {"timeout_s": 20.0, "cap": 1 << 20, "file_bytes": 1 << 30, "only_port": None} | fields
 
 
 class Run:
@@ -103,6 +104,28 @@ async def test_an_interrupted_courier_kills_all_before_it_goes() -> None:
     process.terminate()
     assert await process.wait() == 143
     assert not alive(int(run.content["o"]))
+
+
+CONNECT = """
+import socket, sys
+for port in map(int, sys.argv[1:]):
+    try:
+        socket.create_connection(("127.0.0.1", port), 5).close()
+        print("open")
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+async def test_commands_are_held_to_one_tcp_port() -> None:
+    """The daemon that starts them listens on another, and asks for no password."""
+    if not (await Run().to_end({"op": "look", "workdir": "/tmp"})).one_port:
+        pytest.skip("this kernel has no Landlock for connections: it came with 6.7")
+    async with serve_words(b"x") as one, serve_words(b"x") as other:
+        for only_port, said in ((None, "open open"), (one, "open Permission denied"), (0, 2 * "Permission denied ")):
+            run = Run()
+            await run.to_end(command(sys.executable, "-c", CONNECT, str(one), str(other), only_port=only_port))
+            assert run.content["o"].decode().split() == said.split()
 
 
 def placed(folder: Path, content: bytes, **fields: object) -> JsonObject:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gym_core.errors import SandboxUnavailable
-from gym_core.sandbox.contract import ModelOnly, NetworkPolicy, NoNetwork, SandboxSpec
+from gym_core.sandbox.contract import Launch, ModelOnly, NetworkPolicy, NoNetwork, SandboxSpec
 from gym_core.sandbox.providers.opensandbox import labels
 from tests.fakes.opensandbox.server import API_KEY
 from tests.unit.sandbox.opensandbox.conftest import Scene
@@ -55,6 +55,14 @@ async def test_no_image_is_said_before_anything_is_made(scene: Scene) -> None:
     with pytest.raises(SandboxUnavailable, match="no image"):
         await scene.provider(image=None).create("box", SandboxSpec())
     assert scene.server.creations == []
+
+
+async def test_a_check_without_an_image_asks_the_server_alone(scene: Scene) -> None:
+    """An environment's `sandbox_config.image` is none of the provider's block."""
+    enforced = await scene.provider(image=None).check()
+    assert (enforced.network, enforced.seccomp, scene.server.creations) == ("host", False, [])
+    with pytest.raises(SandboxUnavailable, match="INVALID_API_KEY"):
+        await scene.provider(image=None, api_key="another").check()
 
 
 async def test_only_so_many_are_made_at_once(scene: Scene) -> None:
@@ -152,6 +160,19 @@ async def test_a_sandbox_whose_commands_have_powers_is_not_lent(
     with pytest.raises(SandboxUnavailable, match=said):
         await scene.open()
     assert scene.server.records == {}
+
+
+@pytest.mark.parametrize(
+    ("can_be_held", "network", "port"), [(True, MODEL, 8001), (True, NoNetwork(), 0), (False, MODEL, None)]
+)
+async def test_commands_are_held_to_the_model_s_port_where_the_kernel_can(
+    scene: Scene, can_be_held: bool, network: NetworkPolicy, port: int | None
+) -> None:
+    scene.facts["one_port"] = can_be_held
+    sandbox = await scene.open(network=network)
+    await sandbox.exec(Launch(argv=["true"]))
+    assert scene.insides[-1].only_ports == [port]
+    assert ("one TCP port by Landlock" if can_be_held else "no Landlock") in sandbox.enforced.mechanism
 
 
 async def test_what_is_enforced_is_what_was_found(scene: Scene) -> None:
