@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import textwrap
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ import yaml
 
 from gym_core.cli.selection import Selection
 from gym_core.errors import ConfigError
+from gym_core.sandbox.providers.opensandbox import OpenSandboxConfig
 from gym_core.types.wire import JsonObject
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +24,8 @@ BLOCKS = {
     "visual_coding_opencode": "resources",
 }
 ENVIRONMENT = {"GYM_RUN_TOKEN": "token-7", "POLICY_BASE_URL": "http://198.18.0.1:8000/v1", "POLICY_MODEL": "m"}
+
+OPENSANDBOX = {"OPENSANDBOX_DOMAIN": "sandboxes.example.com", "GYM_RELAY_ADDRESS": "10.0.0.9:8000"}
 
 
 @pytest.fixture(scope="module")
@@ -96,31 +98,50 @@ def test_sandboxes_reach_the_policy_by_a_literal_address(config: JsonObject) -> 
     assert re.fullmatch(r"http://[\d.]+:8000", block_of(config, "policy_model")["url"])
 
 
-def test_the_configuration_is_right_as_it_is_and_with_the_opensandbox_choice_of_the_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_configuration_is_right_as_it_is_and_with_what_opensandbox_lays_over_it(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in {**ENVIRONMENT, "VISUAL_CODING_OPENCODE_SANDBOX_IMAGE": "box", "OPENSANDBOX_DOMAIN": ""}.items():
         monkeypatch.setenv(name, value)
-    gym = str(ROOT / "compose" / "gym.yaml")
+    gym, over = (str(ROOT / "compose" / name) for name in ("gym.yaml", "gym-opensandbox.yaml"))
     assert "containers" in Selection(None, None, None, (gym,), (), ()).check().sandboxes
 
-    document = (ROOT / "docs" / "docker.md").read_text()
-    (snippet,) = re.findall(r"```yaml\n( +cluster:\n.*?) *```", document, re.DOTALL)
-    choice = tmp_path / "choice.yaml"
-    choice.write_text(textwrap.dedent(snippet))
+    monkeypatch.setenv("GYM_RELAY_ADDRESS", OPENSANDBOX["GYM_RELAY_ADDRESS"])
     with pytest.raises(ConfigError, match="OPENSANDBOX_DOMAIN"):
-        Selection(None, None, None, (gym, str(choice)), (), ()).check()
-    monkeypatch.setenv("OPENSANDBOX_DOMAIN", "sandboxes.example.com")
-    checked = Selection(None, None, None, (gym, str(choice)), (), ()).check()
+        Selection(None, None, None, (gym, over), (), ()).check()
+    monkeypatch.setenv("OPENSANDBOX_DOMAIN", OPENSANDBOX["OPENSANDBOX_DOMAIN"])
+    monkeypatch.setenv("OPENSANDBOX_USE_SERVER_PROXY", "true")
+    checked = Selection(None, None, None, (gym, over), (), ()).check()
     assert checked.run.servers["visual_coding_opencode"].block["sandbox_provider"] == "cluster"
+    found = checked.sandboxes["cluster"]
+    assert isinstance(found, OpenSandboxConfig)
+    assert (found.protocol, found.use_server_proxy, found.relay_address) == ("https", True, "10.0.0.9:8000")
 
 
-def test_docker_compose_takes_the_file() -> None:
+def test_with_opensandbox_every_server_reads_both_files_and_none_is_root_or_has_the_socket(
+    services: dict[str, JsonObject],
+) -> None:
+    over = yaml.safe_load((ROOT / "compose" / "opensandbox.yaml").read_text())
+    for name in SERVERS:
+        service = over["services"][name]
+        assert service["command"] == [*services[name]["command"], "--config", "/etc/gym/opensandbox.yaml"]
+        assert set(OPENSANDBOX) <= set(service["environment"])
+        assert "./compose/gym-opensandbox.yaml:/etc/gym/opensandbox.yaml:ro" in service["volumes"]
+    resources = over["services"]["resources"]
+    assert resources["user"] == "1000:1000"
+    assert "/dev/null:/var/run/docker.sock:ro" in resources["volumes"]
+    assert over["networks"] == {"sandboxes": {}}
+    assert {name for name in SERVERS if "sandboxes" in over["services"][name].get("networks", [])} == {"resources"}
+    assert {name for name in SERVERS if "ports" in over["services"][name]} == {"policy"}
+
+
+@pytest.mark.parametrize("files", [["compose.yaml"], ["compose.yaml", "compose/opensandbox.yaml"]], ids="+".join)
+def test_docker_compose_takes_the_files(files: list[str]) -> None:
     """Where the plugin is; the live suite runs the services with the one that it brings."""
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
         pytest.skip("no `docker compose` here")
-    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **ENVIRONMENT}
-    argv = [docker, "compose", "--file", str(ROOT / "compose.yaml"), "config", "--quiet"]
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **ENVIRONMENT, **OPENSANDBOX}
+    argv = [docker, "compose", *(word for name in files for word in ("--file", str(ROOT / name))), "config", "--quiet"]
     checked = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
