@@ -179,7 +179,7 @@ def _add_export(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
     export = _command(
         commands,
         "export",
-        "write saved runs as training samples in a trainer's format, as flat rows or for Inspect, or log them to a tracker",
+        "write saved runs as training samples, as flat rows or for Inspect, or log them to a tracker",
         "gym export --format parquet --output train.parquet results/babyvision.jsonl",
         "gym export --format rows_csv --output rows.csv results/babyvision.jsonl",
         "gym export --to wandb --project babyvision results/babyvision.jsonl",
