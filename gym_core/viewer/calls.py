@@ -50,13 +50,14 @@ def read_session_calls(captures: Path, session_id: str | None, final_answer: str
         return SessionCalls((), (), (), None, "the file of its model calls is not in the captures folder")
     except (OSError, ValueError, KeyError, RecursionError) as error:
         return SessionCalls((), (), (), None, f"its model calls cannot be read: {str(error)[:300]}")
+    sequences, problem = None, ""
+    try:
+        sequences = join(captured, final_answer=final_answer)
+    except (ValueError, KeyError, RecursionError) as error:
+        problem = f"its branches cannot be told: {str(error)[:300]}"
     order = sorted(range(len(models)), key=lambda n: models[n].index)
     captured, models = [captured[n] for n in order], [models[n] for n in order]
-    try:
-        sequences = join(read_captured(path), final_answer=final_answer)
-    except (ValueError, KeyError, RecursionError) as error:
-        return SessionCalls(captured, models, _all_facts(models, None), None, f"not joined: {str(error)[:300]}")
-    return SessionCalls(captured, models, _all_facts(models, sequences), sequences)
+    return SessionCalls(captured, models, _all_facts(models, sequences), sequences, problem)
 
 
 def _facts_of(call: CapturedCall) -> ModelCall:

@@ -47,16 +47,23 @@ export function estimateList(items, onPick) {
           class: level ? "estimate sub" : "estimate",
           type: "button",
           testid: "estimate",
-          title: `${name}: ${score(estimate.mean)} of ${whole(estimate.rollouts)} rollouts, ${whole(estimate.tasks)} tasks`,
+          title: `${name}: ${whole(estimate.rollouts)} measured, ${whole(estimate.masked)} masked, ${whole(estimate.missing)} missing; ${whole(estimate.tasks)} tasks`,
           on: { click: () => onPick(key) },
         },
         h("span", { class: "estimate-name" }, name),
         intervalPlot(estimate),
         h("span", { class: "estimate-mean" }, score(estimate.mean)),
-        h("span", { class: "estimate-n" }, whole(estimate.rollouts)),
+        countOf(estimate),
       ),
     ),
   );
+}
+
+/** Measured rollouts; where some are not, of how many. */
+function countOf(estimate) {
+  const planned = estimate.rollouts + estimate.masked + estimate.missing;
+  const isWhole = planned === estimate.rollouts;
+  return h("span", { class: isWhole ? "estimate-n" : "estimate-n warn" }, isWhole ? whole(planned) : `${whole(estimate.rollouts)}/${whole(planned)}`);
 }
 
 const BINS = 20;

@@ -41,6 +41,15 @@ export function replace(element, ...children) {
   append(element, children);
 }
 
+/** As `replace`, for what is drawn again while somebody reads it: what was unfolded stays so. */
+export function redraw(element, ...children) {
+  const open = new Map([...element.querySelectorAll("details[data-testid]")].map((each) => [each.dataset.testid, each.open]));
+  replace(element, ...children);
+  for (const each of element.querySelectorAll("details[data-testid]")) {
+    if (open.has(each.dataset.testid)) each.open = open.get(each.dataset.testid);
+  }
+}
+
 /** CSS custom properties and widths go through the object model: the policy forbids style attributes. */
 export function styled(element, properties) {
   for (const [name, value] of Object.entries(properties)) element.style.setProperty(name, value);

@@ -3,7 +3,7 @@
 import { openCall } from "./call_dialog.js";
 import { stackedBar } from "./charts.js";
 import { chip, message, rewardTone } from "./blocks.js";
-import { append, button, h, replace } from "./dom.js";
+import { append, button, h, redraw, replace } from "./dom.js";
 import { reward, seconds, whole, words } from "./format.js";
 import { openLightbox } from "./lightbox.js";
 import { poll } from "./polling.js";
@@ -17,6 +17,12 @@ export function showRollout(app, source, run, rollout) {
   let view = null;
   let current = 0;
   const shell = h("div", { class: "page" });
+  const title = h("div", {});
+  const side = h("aside", { class: "side", testid: "side" });
+  const above = h("div", {});
+  const turns = h("div", { class: "turns", testid: "turns" });
+  const below = h("div", {});
+  const cards = new WeakMap();
   replace(app.main, shell);
   app.setPlace([{ name: "\u2026", href: runAddress(run) }, { name: rollout }]);
   noteVisit(run, rollout);
@@ -63,24 +69,36 @@ export function showRollout(app, source, run, rollout) {
   }
 
   function show(news) {
-    const place = { top: scrollY, turns: view ? view.turns.turns.length : 0 };
+    const drawn = view ? turnsDrawn() : new Map();
     view = news;
     app.setPlace([{ name: view.run, href: runAddress(run) }, { name: rollout }]);
     app.setLive(view.state === "running");
-    const side = h("aside", { class: "side", testid: "side" }, puzzlePanel(view, page), gradePanel(view, page), timePanel(view), tokenPanel(view), healthPanel(view, page), originPanel(view));
-    const turns = h("div", { class: "turns", testid: "turns" }, view.turns.turns.map((turn) => turnCard(turn, page)));
-    const conversation = h("div", { class: "conversation" }, strip(), turns, rest(turns), ending());
-    replace(shell, heading(), h("div", { class: "rollout", testid: "rollout" }, side, conversation));
-    if (place.turns) scrollTo(0, place.top);
+    redraw(side, puzzlePanel(view, page), gradePanel(view, page), timePanel(view), tokenPanel(view), healthPanel(view, page), originPanel(view));
+    replace(title, heading());
+    replace(above, strip());
+    turns.replaceChildren(...view.turns.turns.map((turn) => drawn.get(JSON.stringify(turn)) || drawTurn(turn)));
+    replace(below, rest(), ending());
+    if (!shell.contains(title)) replace(shell, title, h("div", { class: "rollout", testid: "rollout" }, side, h("div", { class: "conversation" }, above, turns, below)));
+  }
+
+  function drawTurn(turn) {
+    const card = turnCard(turn, page);
+    cards.set(card, JSON.stringify(turn));
+    return card;
+  }
+
+  /** Turns that are on the page, by what they say: one that did not change keeps what was unfolded and scrolled in it. */
+  function turnsDrawn() {
+    return new Map([...turns.children].map((card) => [cards.get(card), card]));
   }
 
   function heading() {
     const { row } = view;
-    const title = row.task ? `${row.task}${row.repeat ? ` #${row.repeat + 1}` : ""}` : row.id;
+    const name = row.task ? `${row.task}${row.repeat ? ` #${row.repeat + 1}` : ""}` : row.id;
     return h(
       "div",
       { class: "title" },
-      h("h1", { testid: "rollout-name" }, title),
+      h("h1", { testid: "rollout-name" }, name),
       view.state === "running" ? chip("running", "live", { testid: "state" }) : chip(row.reward === null ? "masked" : `reward ${reward(row.reward)}`, rewardTone(row)),
       row.failure ? chip(words(row.failure), "warn") : null,
       view.status && view.status !== "completed" ? chip(view.status, "warn") : null,
@@ -112,7 +130,7 @@ export function showRollout(app, source, run, rollout) {
     return h("div", { class: "strip" }, h("span", { class: "faint small" }, `${whole(view.turns.total)} turns in time`), stackedBar(parts, { class: "stack tall", testid: "turn-strip" }), h("span", { class: "faint small legend-line" }, h("i", { class: "dot tone-model" }), "model ", h("i", { class: "dot tone-tools" }), "shell ", h("i", { class: "dot tone-queued" }), "waiting"));
   }
 
-  function rest(turns) {
+  function rest() {
     const left = () => view.turns.total - turns.children.length;
     if (left() <= 0 || !source.isLive) return null;
     const label = () => `Show ${whole(Math.min(100, left()))} more of ${whole(view.turns.total)} turns`;
@@ -121,7 +139,7 @@ export function showRollout(app, source, run, rollout) {
       async () => {
         const found = await source.turns(run, rollout, turns.children.length);
         view.turns.turns.push(...found.turns);
-        append(turns, found.turns.map((turn) => turnCard(turn, page)));
+        append(turns, found.turns.map(drawTurn));
         next.textContent = label();
         if (left() <= 0 || !found.turns.length) next.remove();
       },

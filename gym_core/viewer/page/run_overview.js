@@ -28,12 +28,17 @@ export function headline(detail) {
     figure("measured", `${whole(coverage.measured)}`, `of ${counted(coverage.expected, "rollout")}`),
     figure("tasks", whole(reward.tasks), coverage.fully_masked_tasks ? `${whole(coverage.fully_masked_tasks)} wholly masked` : "measured"),
     figure("masked", whole(coverage.masked), coverage.masked ? "in no mean" : "none", coverage.masked ? "warn" : ""),
-    figure("missing", whole(coverage.missing), coverage.missing ? "planned, not finished" : "none", coverage.missing ? "warn" : ""),
+    missing(coverage.missing, card.state === "running"),
     [...lastPass, ...others].map(([name, value]) => figure(name, score(value), "")),
     figure("tokens", short(card.input_tokens + card.output_tokens), `${short(card.input_tokens)} in, ${short(card.output_tokens)} out`),
     card.cost === null ? null : figure("cost", money(card.cost, card.currency), ""),
     metrics.seconds.total ? figure("time", seconds(metrics.seconds.total.median), `median; 95th ${seconds(metrics.seconds.total.p95)}`) : null,
   );
+}
+
+function missing(count, isRunning) {
+  if (!count) return figure("missing", "0", "none");
+  return isRunning ? figure("missing", whole(count), "still to play") : figure("missing", whole(count), "planned, not finished", "warn");
 }
 
 function figure(name, value, note, tone) {
@@ -151,6 +156,7 @@ export function inFlight(detail) {
 export function setup(detail) {
   const manifest = detail.manifest;
   if (!manifest) return null;
+  const derived = manifest.derived_from ? plain(manifest.derived_from) : null;
   const options = plain(manifest.options);
   const datasets = Object.entries(plain(manifest.datasets)).map(([name, each]) => `${name} ${String(plain(each).sha256 || "").slice(0, 12)}`);
   const versions = Object.entries(plain(manifest.versions)).map(([name, version]) => `${name} ${version}`);
@@ -164,6 +170,7 @@ export function setup(detail) {
       ["datasets", datasets.join(", ")],
       ["versions", versions.join(", ")],
       ["command", Array.isArray(manifest.argv) ? manifest.argv.join(" ") : ""],
+      ["made from", derived ? `${words(String(derived.kind))} of ${derived.path}` : ""],
       ["options", JSON.stringify(options)],
     ]),
     h("details", {}, h("summary", {}, "Endpoint"), h("pre", { class: "text code" }, JSON.stringify(manifest.endpoint ?? null, null, 2))),

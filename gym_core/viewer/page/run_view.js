@@ -1,7 +1,7 @@
 // One run: its numbers, and the table of its rollouts, which grows while the run goes on.
 
 import { chip, message, rewardTone } from "./blocks.js";
-import { h, replace } from "./dom.js";
+import { h, redraw, replace } from "./dom.js";
 import { reward, seconds, short, whole, words } from "./format.js";
 import { headline, inFlight, panels, runTitle, setup } from "./run_overview.js";
 import { poll } from "./polling.js";
@@ -106,8 +106,8 @@ export function showRun(app, source, run) {
     };
     app.setPlace([{ name: detail.card.name }]);
     app.setLive(state === "running");
-    const wasOpen = top.querySelector(".setup")?.open;
-    replace(
+    top.classList.toggle("running", state === "running");
+    redraw(
       top,
       runTitle(detail.card),
       detail.card.problems.map((problem) => h("p", { class: "banner warn", testid: "problem" }, problem)),
@@ -116,7 +116,6 @@ export function showRun(app, source, run) {
       panels(detail, rows, filter),
       setup(detail),
     );
-    if (wasOpen) top.querySelector(".setup").open = true;
     filterRows();
     if (choice.selected) {
       const selected = choice.selected;

@@ -69,7 +69,7 @@ function card(run) {
     ),
     cell("measured", `${whole(coverage.measured)} / ${whole(coverage.expected)}`),
     cell("masked", whole(coverage.masked), coverage.masked ? "warn" : "faint"),
-    cell("missing", whole(coverage.missing), coverage.missing ? "warn" : "faint"),
+    cell("missing", whole(coverage.missing), coverage.missing && run.state !== "running" ? "warn" : "faint"),
     cell("tokens", `${short(run.input_tokens)} in, ${short(run.output_tokens)} out`, "", "wide"),
     cell("cost", run.cost === null ? "\u2013" : money(run.cost, run.currency), run.cost === null ? "faint" : "", "wide"),
     cell("started", when(run.started_at), "", "wide"),

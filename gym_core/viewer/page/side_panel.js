@@ -2,7 +2,7 @@
 
 import { stackedBar } from "./charts.js";
 import { chip, clipped, code, dot, facts, rewardTone, section, thumbnail } from "./blocks.js";
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 import { reward, seconds, whole, words } from "./format.js";
 
 const TIME_NAMES = { seed: "sandbox made", open: "agent opened", model: "model", queued: "waiting for the model", tools: "shell and harness", verify: "grading", other: "other" };
@@ -14,6 +14,7 @@ export function puzzlePanel(view, page) {
     "section",
     { class: "block puzzle", testid: "puzzle" },
     tasks.map((prompt) => [prompt.images.map((picture) => thumbnail(page.source, picture, () => page.open(picture))), prompt.text.length ? clipped(prompt.text, page.more, { class: "text prose question" }) : null]),
+    view.pictures.length > 1 ? button(`All ${whole(view.pictures.length)} pictures`, () => page.open(null), { class: "quiet", testid: "all-pictures" }) : null,
     rest.map((prompt) => h("details", { class: "small" }, h("summary", {}, words(prompt.role)), clipped(prompt.text, page.more, { class: "text code" }))),
   );
 }

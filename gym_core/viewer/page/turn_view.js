@@ -78,7 +78,7 @@ function tool(part, page) {
     { class: "tool", testid: "tool" },
     h("div", { class: "tool-head" }, h("span", { class: "tool-name" }, part.name || "tool"), h("span", { class: "cut", title: part.title }, part.title), h("span", { class: "spring" }), status),
     input,
-    part.output === null ? h("p", { class: "faint small pad" }, "no output") : part.output.length ? code(part.output, page.more, { class: "output", testid: "output" }) : null,
+    part.output === null ? h("p", { class: "faint small pad" }, part.status === "in_progress" ? "waiting for its output" : "no output") : part.output.length ? code(part.output, page.more, { class: "output", testid: "output" }) : null,
     pictures(part.images, page),
   );
 }
