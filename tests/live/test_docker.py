@@ -13,6 +13,7 @@ from gym_core.errors import SandboxUnavailable
 from gym_core.sandbox import toolkit
 from gym_core.sandbox.contract import Launch, SandboxSpec
 from gym_core.sandbox.providers.docker import DockerProvider, DockerSandboxConfig
+from gym_core.sandbox.toolkit.pins import load_pins
 from tests.fakes.model import Says
 from tests.live.docker_engine import SANDBOX, sandbox_image_words
 from tests.live.gyms import ANSWER, OPENCODE, RESOURCES, bash, live_gym, needs_toolkit, script
@@ -39,25 +40,49 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
     return SANDBOX
 
 
-async def said_inside(settings: DockerSandboxConfig, image: str, script: str) -> str:
+async def said_inside(
+    settings: DockerSandboxConfig, image: str, script: str, *, output_cap_bytes: int = 1 << 20
+) -> str:
     provider = DockerProvider(settings)
     try:
         sandbox = await provider.create(f"look-{os.getpid()}", SandboxSpec(image=image))
-        done = await sandbox.exec(Launch(argv=["sh", "-c", script], timeout_s=120))
+        done = await sandbox.exec(Launch(argv=["sh", "-c", script], timeout_s=120, output_cap_bytes=output_cap_bytes))
         assert done.ok, done
+        assert not done.truncated
         return done.stdout.decode()
     finally:
         await provider.aclose()
 
 
-async def test_the_image_carries_what_the_embedded_provider_s_toolkit_does(tmp_path: Path, image: str) -> None:
+SUMS = "cd /opt/toolkit && find . -type f ! -name manifest.json -print0 | xargs -0 sha256sum"
+
+
+@needs_toolkit
+async def test_the_image_carries_byte_for_byte_what_the_embedded_provider_s_toolkit_does(
+    tmp_path: Path, image: str
+) -> None:
+    """Computed from the files in the container, not read from what the image says of itself."""
     settings = docker_settings(tmp_path)
-    manifest = json.loads(await said_inside(settings, image, "cat /opt/toolkit/manifest.json"))
-    own = toolkit.toolkit_dir()
-    if not own.exists():
-        pytest.skip("no toolkit to compare it with: run `gym sandbox build`")
-    here = json.loads((own / "manifest.json").read_text())
-    assert manifest["versions"] == here["versions"]
+    said = await said_inside(settings, image, SUMS, output_cap_bytes=4 << 20)
+    found = {path.removeprefix("./"): digest for digest, path in (line.split("  ", 1) for line in said.splitlines())}
+    own = toolkit.read_manifest(toolkit.toolkit_dir())
+    theirs = json.loads(await said_inside(settings, image, "cat /opt/toolkit/manifest.json", output_cap_bytes=4 << 20))
+    assert theirs["versions"].keys() == own.versions.keys()
+    wanted = {path: entry.content for path, entry in own.entries.items() if entry.kind == "file"}
+    if theirs["identity"] != own.identity:  # made for another Python: the packages' compiled parts are others
+        found, wanted = without_python(found), without_python(wanted)
+    assert wanted["bin/opencode"] == load_pins().opencode.binary_sha256
+    assert wanted["bin/rg"] == load_pins().ripgrep.binary_sha256
+    assert len(wanted) > 5
+    assert found == wanted
+
+
+def without_python(digests: dict[str, str]) -> dict[str, str]:
+    return {
+        path: digest
+        for path, digest in digests.items()
+        if path in ("bin/opencode", "bin/rg") or path[:9] == "opencode/"
+    }
 
 
 async def test_its_programs_run_as_a_user_without_a_way_up(tmp_path: Path, image: str) -> None:
