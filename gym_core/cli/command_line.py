@@ -67,6 +67,7 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_config(commands)
     _add_list(commands)
+    _add_doctor(commands)
     _add_sandbox(commands, is_wanted=list(words[:1]) == ["sandbox"])
     return parser
 
@@ -248,6 +249,21 @@ def _add_list(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
     listing.add_argument("kind", nargs="?", choices=KINDS, help="default: all of them")
     listing.add_argument("--json", action="store_true", help="for programs")
     listing.add_argument("--search-dir", metavar="DIR", action="append", default=[], help="look here too; repeatable")
+
+
+def _add_doctor(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
+    doctor = _command(
+        commands,
+        "doctor",
+        "try what a run needs (endpoint, judge, sandbox, data, disk) and say what to do about what is missing",
+        "gym doctor",
+        "gym doctor --benchmark babyvision_opencode --model-type vllm_model \\",
+        "  ++policy_base_url=http://127.0.0.1:8000/v1 ++policy_api_key=EMPTY ++policy_model_name=my-model",
+        handler="gym_core.cli.doctor:doctor_command",
+    )
+    doctor.add_argument("--output", metavar="PATH", help="where the rollouts of a run would go")
+    doctor.add_argument("--json", action="store_true", help="for programs: {ok, findings}")
+    add_selectors(doctor)
 
 
 def _add_sandbox(commands: "_SubParsers[argparse.ArgumentParser]", *, is_wanted: bool) -> None:

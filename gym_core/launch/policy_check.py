@@ -44,7 +44,7 @@ async def check_policy(policy: ServiceClient, *, needs_images: bool) -> Endpoint
     A pause of the policy is waited for, however often it is renewed: it is no failure, and takes none of the time that
     the endpoint has to answer in.
     """
-    report = await _answered_look(policy)
+    report = await look_at_policy(policy)
     if any(found.state is CheckState.FAIL for found in endpoint_findings(report, needs_images=needs_images)):
         raise ModelUnavailable(f"policy endpoint: {report.message}")
     if report.message:
@@ -118,7 +118,7 @@ def _advice_on(message: str) -> str:
     return next((advice for mark, advice in _ADVICE if mark in message), _ADVICE_ELSE)
 
 
-async def _answered_look(policy: ServiceClient) -> EndpointReport:
+async def look_at_policy(policy: ServiceClient) -> EndpointReport:
     """The last of some looks, each after a longer wait, or the first one that got an answer."""
     await _pause_over(policy)
     deadline, waits = time.monotonic() + CHECK_TIMEOUT_S, iter(CHECK_PAUSES_S)

@@ -28,6 +28,7 @@ COMMANDS = [
     "serve",
     "view",
     "config show",
+    "doctor",
     "export",
     "list",
     "sandbox build",
