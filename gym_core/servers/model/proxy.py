@@ -4,9 +4,10 @@ A session's call is answered only when the endpoint's answer is whole: a harness
 in its history. It is told of final failures by a 4xx that it does not try again. Other callers (a judge, a trainer) get
 the endpoint's bytes as they come.
 
-Own CPU a call, capture on, on two cores that others keep busy: 0.8 ms with a small body, 1.7 ms with 0.41 MB, 6 ms with
-3.3 MB, 32 ms with 20 MB; a server that only receives such a body takes 0.1, 0.6, 3.8 and 22. `python -m tests.bench
-proxy` measures it. Pictures that came before are compared (`long_strings`): what is left is copies of the body.
+Own CPU a call, capture on, on two cores that others keep busy: 0.8 ms with a small body, 1.5 ms with 0.41 MB, 4 ms with
+3.3 MB, 12 ms with 20 MB; a relay of the same libraries that looks at nothing takes 0.2, 0.6, 3.2 and 16. `python -m
+tests.bench proxy` measures both. A body is in memory once (`whole_body`), long messages are sent from there, and
+pictures that came before are compared (`long_strings`).
 """
 
 import asyncio
