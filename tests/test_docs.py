@@ -60,7 +60,7 @@ pages = pytest.mark.parametrize("page", _pages(), ids=_ids)
 
 _WORDS_BEFORE = re.compile(r"^(?:[A-Z_]+=\S* +)+(?=gym )")
 _INLINE = re.compile(r"`(gym [a-z][^`]*)`")
-_ONLY_NAMED = ("gym export", "gym eval summary", "gym eval compare", "gym eval rejudge", "gym eval replay")
+_ONLY_NAMED = ("gym export", "gym view", "gym eval summary", "gym eval compare", "gym eval rejudge", "gym eval replay")
 """Commands that take nothing less than arguments; a sentence may name one all the same."""
 
 
