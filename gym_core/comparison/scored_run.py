@@ -12,8 +12,11 @@ from gym_core.errors import ConfigError
 from gym_core.rollout.output import OutputFiles, RunManifest
 from gym_core.rollout.saved import SavedRun
 from gym_core.rollout.sink import read_rows
+from gym_core.rollout.spending import note_failures
 from gym_core.statistics.outcome import Outcome, PlannedRollout, answer_of, kinds_of, outcome_of, planned_of
 from gym_core.statistics.report import aggregate
+from gym_core.statistics.spend import SpendTally
+from gym_core.types.cost import RunPrices
 from gym_core.types.metrics import MetricsReport
 from gym_core.types.rollout import RolloutRecord, RunRequest
 from gym_core.types.task import Task
@@ -93,6 +96,8 @@ class ScoredRun:
     """(model, hash of its prompt) of each judge that graded a row."""
     harnesses: set[str]
     """"name version" as the agent servers reported them."""
+    tally: SpendTally = field(default_factory=SpendTally)
+    """Of every attempt, those that broke included."""
 
     @property
     def model(self) -> str | None:
@@ -101,15 +106,19 @@ class ScoredRun:
 
     def report(self) -> MetricsReport:
         keys = {(o.task_hash, o.repeat) for o in self.outcomes} | {(p.task_hash, p.repeat) for p in self.planned}
-        return aggregate(self.outcomes, environment=self.environment, expected=len(keys), planned=self.planned)
+        report = aggregate(self.outcomes, environment=self.environment, expected=len(keys), planned=self.planned)
+        return report.model_copy(update={"spend": self.tally.total()})
 
 
 def read_scored_run(path: Path) -> ScoredRun:
     """Reads each row once. Raises ConfigError for what is no run, is damaged, or holds no rollout."""
     saved = SavedRun(path)
     run = ScoredRun(path, saved.manifest, saved.torn_bytes, {}, [], [], "", set(), set())
+    run.tally = SpendTally(saved.manifest.prices if saved.manifest else RunPrices())
     for record in saved.outlines():
         _add_record(run, record)
+        run.tally.note_record(record)
+    note_failures(run.tally, saved.files)
     for request in _read_planned(saved.files):
         run.planned.append(planned_of(request))
         _task_of(run, request.key.task_hash, request.task).planned.add(request.key.repeat)

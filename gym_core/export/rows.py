@@ -165,7 +165,7 @@ class RowTable:
         """Reads every rollout once, for the columns. Raises ConfigError for a line that is no rollout."""
         own = OwnColumns()
         for run in runs:
-            for record in run.records():
+            for record in run.outlines():
                 own.note(own_cells(record))
         return cls(runs, (*FIXED_COLUMNS, *own.columns()), frozenset(own.left_out))
 
@@ -173,7 +173,7 @@ class RowTable:
         """As many cells as there are columns, each None or of its column's kind."""
         for run in self.runs:
             prices = run.manifest.prices if run.manifest else RunPrices()
-            for record in run.records():
+            for record in run.outlines():
                 cells = fixed_cells(record, run=run.files.rollouts.stem, prices=prices) | own_cells(record)
                 yield [_of_kind(cells.get(column.name), column.kind) for column in self.columns]
 

@@ -114,7 +114,7 @@ def _resume(files: OutputFiles, entry: EnvironmentEntry, options: RunOptions, ta
         return ResumePreview()
     done: set[RolloutKey] = set()
     again = 0
-    for record in SavedRun(files.rollouts).records():
+    for record in SavedRun(files.rollouts).outlines():
         tally.note_record(record)
         if options.retry_masked and record.verification.is_masked and may_be_mended(record):
             again += 1

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gym_core.errors import ConfigError
 from gym_core.rollout.collect import RecordSink
 from gym_core.rollout.output import OutputFiles
 from gym_core.rollout.sink import read_rows
@@ -14,7 +15,7 @@ from gym_core.types.rollout import Failed, RolloutRecord, RunRequest
 def note_files(tally: SpendTally, files: OutputFiles, records: Iterable[RolloutRecord]) -> None:
     """Every attempt that earlier runs left: in `records`, those of the file, and in the failures file. Blocking.
 
-    Raises ValueError for a line that is none.
+    Raises ConfigError for a line that is none.
     """
     for record in records:
         tally.note_record(record)
@@ -24,8 +25,11 @@ def note_files(tally: SpendTally, files: OutputFiles, records: Iterable[RolloutR
 def note_failures(tally: SpendTally, files: OutputFiles) -> None:
     """Every attempt that broke. As above."""
     if files.failures.is_file():
-        for row in read_rows(files.failures):
-            key, evidence, failed_at = failure_spend(row)
+        for number, row in enumerate(read_rows(files.failures), start=1):
+            try:
+                key, evidence, failed_at = failure_spend(row)
+            except ValueError as error:
+                raise ConfigError(f"{files.failures}:{number}: no failed attempt of a run: {error}") from error
             tally.note(key, evidence, {}, ended_at=failed_at)
 
 

@@ -104,6 +104,14 @@ def check_metrics(path: Path, rows: Sequence[Row]) -> None:
     coverage = {"expected": 8, "finished": 8, "measured": 6, "masked": 2, "missing": 0, "fully_masked_tasks": 2}
     assert metrics["coverage"] == coverage
     assert metrics["failures"] == {"judge_failed": 1, "judge_unparseable": 1, "no_final_answer": 1, "output_cap": 1}
+    spend = metrics["spend"]
+    judged = sum(row.is_judged for row in rows)
+    assert (
+        spend["judge"]["calls"] == judged
+    )  # the one that failed was not answered, the one of nonsense was asked twice
+    assert (spend["judge"]["input"] > 0, spend["judge"]["uncounted_calls"], spend["cost"]) == (True, 0, None)
+    assert (spend["policy"]["input"] > 0, spend["policy"]["uncounted_calls"]) == (True, 0)
+    assert spend["sandbox_s"] > spend["wall_s"] > 0
 
 
 def check_judge(rows: Sequence[Row], found: dict[int, Any], endpoints: Endpoints) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 from gym_core.comparison.scored_run import read_scored_run
 from gym_core.rollout.saved import SavedRun
 from gym_core.statistics.outcome import outcome_of
+from gym_core.statistics.spend import SpendTally
 from tests.fakes.made_runs import write_uneven_run
 
 
@@ -31,3 +32,14 @@ def test_each_task_has_its_rows_its_masked_and_its_missing_repeats(tmp_path: Pat
         "made/1007": (0, 0, 3),
     }
     assert (run.model, run.harnesses, run.judges) == ("made-vl-7b", {"opencode 1.17.11"}, {("a-judge", "")})
+
+
+def test_a_saved_runs_report_says_what_it_took(tmp_path: Path) -> None:
+    made = write_uneven_run(tmp_path)
+    tally = SpendTally()
+    for record in SavedRun(made.path).records():
+        tally.note_record(record)
+    spend = read_scored_run(made.path).report().spend
+    assert spend is not None
+    assert spend.policy.input >= tally.total().policy.input > 0
+    assert (spend.attempts >= tally.total().attempts, spend.cost) == (True, None)

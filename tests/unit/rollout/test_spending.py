@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
+from gym_core.errors import ConfigError
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput
 from gym_core.rollout.plan import plan_rollouts
-from gym_core.rollout.spending import CountingSink, note_files
+from gym_core.rollout.sink import JsonlSink
+from gym_core.rollout.spending import CountingSink, note_failures, note_files
 from gym_core.statistics.spend import SpendTally
 from gym_core.types.rollout import EpisodeEvidence, Failed
 from gym_core.types.session import CaptureSummary
@@ -43,3 +47,11 @@ async def test_what_is_counted_while_a_run_goes_is_what_its_files_tell_later(tmp
         spend = tally.total()
         assert (spend.attempts, spend.policy.input, spend.policy.calls) == (2, 120, 2)
     assert sink.run_hash == "h"
+
+
+def test_a_line_that_is_no_failed_attempt_is_named(tmp_path: Path) -> None:
+    files = OutputFiles(tmp_path / "x.jsonl")
+    with JsonlSink(files.failures) as sink:
+        sink.append({"task_hash": "h", "repeat": 0, "evidence": {}, "failed_at": 1.0})
+    with pytest.raises(ConfigError, match=r"x_failures.jsonl:1: no failed attempt of a run"):
+        note_failures(SpendTally(), files)
