@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from gym_core.sandbox.addresses import own_addresses
-from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, Sandbox, SandboxResources
+from gym_core.sandbox.contract import ExecResult, Launch, Sandbox, SandboxResources
 from tests.fakes.lending import open_lender
 from tests.fakes.model import Says
 from tests.live.gyms import ANSWER, ONE_CALL, OPENCODE, bash, live_gym, needs_toolkit, script
+from tests.live.houses import OpenHouse, every_house
 from tests.sandboxes.leftovers import processes_with
 from tests.sandboxes.registry import real_providers
 from tests.sandboxes.subject import Ability, Stage
@@ -30,6 +31,7 @@ pytestmark = [pytest.mark.live, pytest.mark.slow]
 TASK = Path(__file__).with_name("hostile_task.py")
 PERMIT = "/workspace/.gym-hostile-task-may-run-here"
 INSIDE = "/home/agent/task.py"
+EMPTY = "rm -f /workspace/full /tmp/full /home/agent/full /dev/shm/full"
 RESOURCES = SandboxResources(cpu=1, memory_mib=256, workspace_mib=32, pids=64)
 
 
@@ -74,23 +76,28 @@ async def doors_of_this_host() -> AsyncIterator[list[tuple[str, int]]]:
         yield found
 
 
-@real_providers(Ability.PROGRAMS, Ability.MODEL_ONLY)
+@real_providers(Ability.PROGRAMS, Ability.MODEL)
 async def test_a_scan_of_the_host_finds_the_model_and_nothing_else(stage: Stage) -> None:
-    async with serve_words(b"model") as model, doors_of_this_host() as open_doors, open_lender() as lender:
-        sandbox = await stage.open(network=ModelOnly(host="127.0.0.1", port=model))
+    async with (
+        serve_words(b"model", stage.model_host) as model,
+        doors_of_this_host() as open_doors,
+        open_lender() as lender,
+    ):
+        sandbox = await stage.open(network=stage.model_at(model))
         other = lender.lend(await stage.open())
         lenders_port = int(lender.url.rsplit(":", 1)[1])
         await sandbox.write(INSIDE, TASK.read_bytes())
         hosts = {host for host, _ in open_doors}
         guesses = [
             *((host, port) for host in hosts for port in (lenders_port, 22, 80, 2375, 8000, 8080, 44772, 18080)),
-            *((f"172.17.0.{n}", 44772) for n in range(1, 6)),
+            *((f"172.17.0.{n}", 44772) for n in range(1, 17)),  # daemons of neighbours, where there are any
             ("169.254.169.254", 80),
             ("100.100.100.200", 80),
         ]
         doors = [*open_doors, *guesses]
         seen = await attack(sandbox, "look", json.dumps(doors))
-        assert json.loads(seen.stdout) == {"reached": []}
+        beside = [list(door) for door in open_doors if stage.open_beside and door[0] == stage.model_host]
+        assert json.loads(seen.stdout) == {"reached": beside}
 
         # The control: the same look from outside finds every one of those that are open.
         outside = await asyncio.create_subprocess_exec(
@@ -147,17 +154,26 @@ async def test_a_memory_hog_is_killed_or_refused_and_the_sandbox_answers(stage: 
     await must_answer(sandbox)
 
 
-@real_providers(Ability.PROGRAMS, Ability.SIZED_WORKSPACE)
-async def test_a_full_disk_is_the_sandbox_s_own(stage: Stage) -> None:
+@real_providers(Ability.PROGRAMS)
+async def test_filling_every_folder_ends_and_the_system_s_take_nothing(stage: Stage) -> None:
     sandbox = await admit(await stage.open(resources=RESOURCES.model_copy(update={"memory_mib": 2048})))
     result = await attack(sandbox, "disk")
     written = json.loads(result.stdout)["written_mib"]
     assert written["/workspace"] <= RESOURCES.workspace_mib
     assert not {"/", "/dev"} & written.keys()
     assert sum(written.values()) < 2048
+    await must_answer(sandbox)
+    await sandbox.exec(Launch(argv=["sh", "-c", EMPTY]))
+    await sandbox.write("/workspace/answer.txt", bytes(1 << 20))
+
+
+@real_providers(Ability.PROGRAMS, Ability.SIZED_WORKSPACE)
+async def test_a_full_disk_is_the_sandbox_s_own(stage: Stage) -> None:
+    sandbox = await admit(await stage.open(resources=RESOURCES.model_copy(update={"memory_mib": 2048})))
+    await attack(sandbox, "disk")
     with pytest.raises(OSError, match="space"):
         await sandbox.write("/workspace/answer.txt", bytes(1 << 20))
-    await sandbox.exec(Launch(argv=["sh", "-c", "rm -f /workspace/full /tmp/full /home/agent/full /dev/shm/full"]))
+    await sandbox.exec(Launch(argv=["sh", "-c", EMPTY]))
     await sandbox.write("/workspace/answer.txt", bytes(1 << 20))
 
 
@@ -194,20 +210,27 @@ async def test_daemons_outlive_their_command_and_not_their_sandbox(stage: Stage)
 
 
 @pytest.mark.parametrize("attacks", [("links", "disk", "flood", "daemons x"), ("forks",), ("memory",)], ids=" ".join)
+@every_house
 @needs_toolkit
-async def test_in_a_gym_the_row_says_how_it_ended_and_the_gym_goes_on(attacks: tuple[str, ...], tmp_path: Path) -> None:
+async def test_in_a_gym_the_row_says_how_it_ended_and_the_gym_goes_on(
+    open_house: OpenHouse, attacks: tuple[str, ...], tmp_path: Path
+) -> None:
     """The model's own commands do the harm, as OpenCode runs them; then it answers, if it still can."""
     packed = base64.b64encode(zlib.compress(TASK.read_bytes(), 9)).decode()
     program = f"import base64,zlib;print(zlib.decompress(base64.b64decode('{packed}')).decode())"
     unpack = f'python3 -c "{program}" > {INSIDE}'
     commands = [f"{unpack}; touch {PERMIT}", *(f"python3 -I {INSIDE} {words} | head -c 2000" for words in attacks)]
     turns = [Says("Harm.", (bash(command, timeout=4000),)) for command in commands]
-    async with live_gym(tmp_path, script(*turns, ANSWER)) as gym:
+    async with open_house(tmp_path) as house, live_gym(tmp_path, script(*turns, ANSWER), changes=house.changes) as gym:
         row = await gym.play(OPENCODE)
         next_row = await gym.play(ONE_CALL, index=1)
+    assert next_row["mask_sample"] is False  # played and graded, whatever it was worth
+    if attacks == ("forks",) and not house.keeps_a_process:
+        assert (row["mask_sample"], row["failure_kind"]) in ((True, "sandbox_lost"), (True, "sandbox_error"))
+        return
     outputs = [item["output"] for item in row["response"]["output"] if item["type"] == "function_call_output"]
     told = f"{row['failure_kind']}: {row['failure_reason']}\n{outputs}"
     assert (row["reward"], row["failure_kind"]) in ((1.0, None), (0.0, "agent_run_error"), (0.0, "agent_timeout")), told
     assert row["mask_sample"] is False, told
+    assert (row["_gym_sandbox"]["provider"], row["_gym_sandbox"]["network"]) == (house.provider, house.network)
     assert row["failure_reason"] if row["failure_kind"] else len(outputs) == len(commands), told
-    assert next_row["mask_sample"] is False  # played and graded, whatever it was worth

@@ -40,14 +40,15 @@ RESOURCES = SandboxResources(memory_mib=512, workspace_mib=64, pids=64)
 
 
 @pytest.mark.slow
-@real_providers(Ability.PROGRAMS, Ability.MODEL_ONLY, Ability.SIZED_WORKSPACE)
+@real_providers(Ability.PROGRAMS, Ability.MODEL)
 async def test_no_attack_gets_out_and_the_sandbox_answers_after_them(stage: Stage) -> None:
     secret = f"gym-isolation-{secrets.token_hex(8)}"
     decoys = Decoys()
-    await decoys.open("127.0.0.1")
-    async with serve_words(b"model") as model, holder_of(secret):
-        sandbox = await stage.open(network=ModelOnly(host="127.0.0.1", port=model), resources=RESOURCES)
+    await decoys.open(stage.model_host)
+    async with serve_words(b"model", stage.model_host) as model, holder_of(secret):
+        sandbox = await stage.open(network=stage.model_at(model), resources=RESOURCES)
         assert sandbox.model_url
+        assert sandbox.enforced.network == stage.network
         host, _, port = sandbox.model_url.removeprefix("http://").removesuffix("/v1").rpartition(":")
         config = {
             "model": [host, int(port)],
@@ -57,7 +58,8 @@ async def test_no_attack_gets_out_and_the_sandbox_answers_after_them(stage: Stag
             "host_file": str(PROBE),
             "secret": secret,
             "passive": False,
-            **RESOURCES.model_dump(include={"memory_mib", "workspace_mib", "pids"}),
+            **RESOURCES.model_dump(include={"memory_mib", "workspace_mib"}),
+            "pids": stage.pids or RESOURCES.pids,
         }
         found = await probed(sandbox, config)
         failed = {name: why for name, (is_ok, why) in found.items() if not is_ok and name not in stage.weaker}
@@ -66,7 +68,7 @@ async def test_no_attack_gets_out_and_the_sandbox_answers_after_them(stage: Stag
         assert len(found) > 50
         assert (await sandbox.exec(Launch(argv=["true"]))).ok
 
-        control = await probe_here({**config, "model": ["127.0.0.1", model], "passive": True, "udp": []})
+        control = await probe_here({**config, "model": [stage.model_host, model], "passive": True, "udp": []})
     await decoys.close()
     seen = {name for name, (is_ok, _) in control.items() if not is_ok}
     listening = {f"tcp decoy at {door.host}" for door in decoys.doors if not door.host.startswith("169.254.")}
@@ -223,15 +225,15 @@ async def test_a_sandbox_that_reaches_more_than_the_model_is_not_lent(stage: Sta
     await lender.close()
 
 
-@real_providers(Ability.PROGRAMS, Ability.MODEL_ONLY)
+@real_providers(Ability.PROGRAMS, Ability.MODEL)
 async def test_one_that_reaches_the_model_alone_is_lent_and_one_whose_model_is_silent_is_not(stage: Stage) -> None:
     lender, table = lender_of(stage)
     await lender.open(NoNetwork())
-    async with serve_words(b"HTTP/1.1 200 OK\r\n\r\n") as model:
-        lent = await lender.lend(new_id(), stage.spec_with(network=ModelOnly(host="127.0.0.1", port=model)))
+    async with serve_words(b"HTTP/1.1 200 OK\r\n\r\n", stage.model_host) as model:
+        lent = await lender.lend(new_id(), stage.spec_with(network=stage.model_at(model)))
         assert await lent.sandbox.is_alive()
     with pytest.raises(SandboxUnavailable, match="did not answer"):
-        await lender.lend(new_id(), stage.spec_with(network=ModelOnly(host="127.0.0.1", port=model)))
+        await lender.lend(new_id(), stage.spec_with(network=stage.model_at(model)))
     assert len(table) == 1
     await table.stop()
     await lender.close()
@@ -239,4 +241,5 @@ async def test_one_that_reaches_the_model_alone_is_lent_and_one_whose_model_is_s
 
 def lender_of(stage: Stage) -> tuple[Lender, LeaseTable]:
     table = LeaseTable()
-    return Lender(stage.provider, LendingRules(ttl_s=60, sweep_every_s=60, max_sandboxes=None), table), table
+    rules = LendingRules(ttl_s=60, sweep_every_s=60, max_sandboxes=None, weakest_network=stage.network)
+    return Lender(stage.provider, rules, table), table
