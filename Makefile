@@ -52,8 +52,9 @@ test-live: toolkit tiny-vlm
 test-docker: toolkit
 	$(BIN)/python -m tests.live.docker_engine $(BIN)/python -m pytest -rs -m docker
 
-# The OpenSandbox provider on the real opensandbox-server before such an engine, with stand-ins for its two images.
-test-opensandbox: setup
+# The OpenSandbox provider, and `docker compose` with it, on the real opensandbox-server before such an engine, with
+# stand-ins for its two images. Skips with the reason where neither can be started.
+test-opensandbox: toolkit
 	$(BIN)/python -m tests.live.opensandbox_server $(BIN)/python -m pytest -rs -m opensandbox
 
 # The page of `gym view` in a real headless Chromium: one on the path, or Debian's, fetched once and not installed.
