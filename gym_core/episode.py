@@ -46,7 +46,6 @@ from gym_core.types.session import (
     OpenAgentSessionRequest,
     Sampling,
     SandboxEnforcement,
-    SandboxLease,
     SeedSessionReply,
     SeedSessionRequest,
 )
@@ -112,6 +111,11 @@ class Episode:
         self._seconds: dict[str, float] = {}
         self._closed: set[str] = set()
 
+    @property
+    def session_id(self) -> str:
+        """What each of the servers calls its session of this episode."""
+        return self._session_id
+
     async def run(self) -> EpisodeResult:
         """Never raises but for cancellation: a failure is a value. Costs eight HTTP calls, about 5 ms of CPU in all."""
         return await self._ended(self._play())
@@ -137,12 +141,12 @@ class Episode:
             # Each clean-up is registered before the call that may create what it cleans.
             async with self._timed("seed"):
                 closing.push_async_callback(self._close_once, "resources")
-                sandbox = await self._seed()
+                seeded = await self._seed()
             async with self._timed("open"):
                 closing.push_async_callback(self._close_once, "capture")
                 access = await self._open_capture()
                 closing.push_async_callback(self._close_once, "agent")
-                await self._open_agent(access, sandbox)
+                await self._open_agent(access, seeded)
             async with self._timed("respond"):
                 response = await self._respond()
             await self._close_once("agent")
@@ -162,7 +166,7 @@ class Episode:
 
     # -- steps --------------------------------------------------------------
 
-    async def _seed(self) -> SandboxLease | None:
+    async def _seed(self) -> SeedSessionReply:
         request = SeedSessionRequest(
             resources_session_id=self._session_id,
             episode_id=self.id,
@@ -174,7 +178,7 @@ class Episode:
         )
         if reply.sandbox_access:
             self._sandbox = reply.sandbox_access.enforced
-        return reply.sandbox_access
+        return reply
 
     async def _open_capture(self) -> ModelAccess:
         request = CaptureSessionRequest(
@@ -192,13 +196,14 @@ class Episode:
             max_output_tokens=reply.max_output_tokens,
         )
 
-    async def _open_agent(self, access: ModelAccess, sandbox: SandboxLease | None) -> None:
+    async def _open_agent(self, access: ModelAccess, seeded: SeedSessionReply) -> None:
         request = OpenAgentSessionRequest(
             agent_session_id=self._session_id,
             episode_id=self.id,
             task_id=self.request.task.id,
             model=access,
-            sandbox_access=sandbox,
+            sandbox_access=seeded.sandbox_access,
+            tool_accesses=[seeded.resources_tools] if seeded.resources_tools else [],
         )
         await self.servers.agent.call("POST", "/v1/agent_sessions", request, OpenAgentSessionReply)
 

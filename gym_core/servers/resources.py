@@ -54,6 +54,7 @@ from gym_core.types.session import (
     SeedSessionRequest,
 )
 from gym_core.types.task import TaskData
+from gym_core.types.tool import ToolAccess
 from gym_core.types.verification import Failure, Verification
 from gym_core.types.wire import JsonObject, Wire
 
@@ -130,7 +131,7 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
 
     config_type = ResourcesServerConfig
     task_type: ClassVar[type[TaskData]] = TaskData
-    own_paths = ("/v1/sandboxes/",)
+    own_paths: ClassVar[tuple[str, ...]] = ("/v1/sandboxes/",)
 
     def __init__(self, config: ResourcesConfigT, context: ServerContext) -> None:
         super().__init__(config, context)
@@ -190,11 +191,26 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         session = await self.sessions.open(
             request.resources_session_id, request.episode_id, lambda: self._begin_session(request)
         )
-        return SeedSessionReply(resources_session_id=request.resources_session_id, sandbox_access=session.lease)
+        return SeedSessionReply(
+            resources_session_id=request.resources_session_id,
+            resources_tools=self.tool_access(session),
+            sandbox_access=session.lease,
+        )
+
+    def make_session(self, request: SeedSessionRequest) -> ResourcesSession:
+        """What is held for an episode, before a sandbox is lent to it. Raises InvalidTask."""
+        self.read_task(request.task_data)
+        return ResourcesSession(request)
+
+    def tool_access(self, session: ResourcesSession) -> ToolAccess | None:
+        """Tools of the session that run in this server; None by default (see `gym_core.servers.tools`)."""
+        return None
+
+    async def end_session(self, session: ResourcesSession) -> None:
+        """Release what a subclass holds for the session; its sandbox still lives."""
 
     async def _begin_session(self, request: SeedSessionRequest) -> ResourcesSession:
-        self.read_task(request.task_data)
-        session = ResourcesSession(request)
+        session = self.make_session(request)
         if self._lender:
             with boundary(SandboxError, f"create sandbox for {request.episode_id}"):
                 spec = self._spec({"episode": str(request.episode_id)})
@@ -236,8 +252,11 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         )
 
     async def _end_session(self, session: ResourcesSession) -> None:
-        if session.lease:
-            await self.leases.release(session.lease.lease_id)
+        try:
+            await self.end_session(session)
+        finally:
+            if session.lease:
+                await self.leases.release(session.lease.lease_id)
 
     # -- verify -------------------------------------------------------------
 

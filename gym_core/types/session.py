@@ -4,6 +4,7 @@ from pydantic import Field
 
 from gym_core.types.ids import EpisodeId, SafeId, TaskId
 from gym_core.types.responses import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE
+from gym_core.types.tool import ToolAccess
 from gym_core.types.wire import JsonObject, Wire
 
 
@@ -56,7 +57,8 @@ class SeedSessionRequest(Wire):
 
 class SeedSessionReply(Wire):
     resources_session_id: SafeId
-    resources_tools: JsonObject | None = None
+    resources_tools: ToolAccess | None = None
+    """Tools that run in the resources server; None when it has none."""
     sandbox_access: SandboxLease | None = None
 
 
@@ -86,7 +88,7 @@ class OpenAgentSessionRequest(Wire):
     task_id: TaskId
     model: ModelAccess
     sandbox_access: SandboxLease | None = None
-    tool_accesses: list[JsonObject] = []
+    tool_accesses: list[ToolAccess] = []
 
 
 class OpenAgentSessionReply(Wire):
@@ -105,6 +107,8 @@ class AgentReport(Wire):
     tool_calls: dict[str, int] = {}
     """Tool name to count."""
     images_read: int = 0
+    ending: str | None = None
+    """How the loop of a harness with several endings ended, in its own word, such as "finished" or "max_turns"."""
     notes: list[str] = []
     """Stable phrases for things someone should look at, such as "events_cut" or "restarted_at_start"."""
     versions: dict[str, str] = {}

@@ -1,0 +1,52 @@
+"""Tools that run in a resources server: what an agent is told of them, and one call with its result."""
+
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from gym_core.types.ids import SafeId
+from gym_core.types.responses import InputPart
+from gym_core.types.wire import BulkyWire, JsonObject, Wire
+
+ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")]
+
+
+class ToolFunction(Wire):
+    """One tool as a model is told of it."""
+
+    name: ToolName
+    description: str
+    parameters: JsonObject
+    """JSON schema of the arguments, an object."""
+
+    def as_openai(self) -> JsonObject:
+        """An entry of `tools` in a chat-completions request."""
+        return {"type": "function", "function": self.model_dump()}
+
+
+class ToolAccess(Wire):
+    """The right to call one session's tools: an address and a token for that session alone."""
+
+    url: str
+    """Base of the session's routes: `PUT {url}/images/{index}` and `POST {url}/tools`."""
+    token: str
+    functions: list[ToolFunction]
+    needs_images: bool = False
+    """The tools work on the prompt's images: put them there before the first call, in order, from index 0."""
+
+
+class ToolRequest(Wire):
+    call_id: SafeId
+    """New for each call of the session; asking again with the same one gives the first one's reply."""
+    name: str
+    arguments: str
+    """JSON text as the model wrote it: the server says to the model what is wrong with it."""
+
+
+class ToolReply(BulkyWire):
+    content: list[InputPart]
+    """For the model; pictures as `data:` URLs."""
+    is_error: bool = False
+    """The call was not what the tool takes; `content` tells the model."""
+    ends: bool = False
+    """The episode is over with this call."""
