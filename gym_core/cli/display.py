@@ -102,7 +102,8 @@ def name_of(active: ActiveRollout) -> str:
 
 
 def stage_text(active: ActiveRollout) -> str:
-    return STAGES.get(active.stage, printable(active.stage, max_characters=20))
+    text = STAGES.get(active.stage, printable(active.stage, max_characters=20))
+    return text if active.calls is None else f"{text}, {counted(active.calls, 'model call')}"
 
 
 def reward_text(progress: RunProgress) -> str:

@@ -182,7 +182,8 @@ class Run:
                 self.state = RunState.RUNNING
             log.info("run started", extra={"run": self.id, "rollouts": len(requests), "resumed": self._resumed})
             output.release_records()
-            await self._collector.run(requests)
+            async with self.setting.playing.looked_at(self.setting.servers.policy):
+                await self._collector.run(requests)
         except BaseException:
             with suppress(OSError):  # what ended the run is the news, not that its metrics found no room
                 self._write_metrics()

@@ -76,6 +76,8 @@ class ActiveRollout(Wire):
     """In this stage so far."""
     total_s: float
     """In this attempt so far."""
+    calls: int | None = None
+    """To the model so far, as of some seconds ago; known of the slowest few alone."""
 
 
 class RunState(StrEnum):

@@ -17,6 +17,7 @@ from gym_core.types.flat_row import flat_from_task
 from gym_core.types.run import RunOptions, RunState
 from gym_core.types.session import Sampling
 from gym_core.types.verification import Verification
+from gym_core.types.wire import JsonObject
 from resources_servers.echo.app import EchoServer, EchoTask
 from tests.fakes.gym import InProcessGym, in_process_gym, make_request
 
@@ -136,6 +137,33 @@ async def test_a_snapshot_says_what_runs_and_what_each_is_doing(tmp_path: Path) 
         HELD.set()
         await run.wait()
     assert (run.state, run.progress().done, run.progress().active) == (RunState.CANCELLED, 3, [])
+
+
+async def test_of_the_slowest_the_calls_to_the_model_are_known(tmp_path: Path) -> None:
+    async with in_process_gym(tmp_path) as gym:
+        gym.endpoint.rule = lambda _: "teapot"
+        await ended(make_run(gym, tmp_path, limit=1))  # so that the next run's look at the endpoint is not the first
+        run = make_run(gym, tmp_path)
+        release = asyncio.Event()
+
+        def rule(_: list[JsonObject]) -> str:
+            gym.endpoint.release = release  # from the first answered rollout on, answers wait
+            return "teapot"
+
+        run.start()
+        async with asyncio.timeout(10):
+            while run.state is RunState.STARTING:  # noqa: ASYNC110 - a poll
+                await asyncio.sleep(0.001)
+        gym.endpoint.rule = rule
+        async with asyncio.timeout(10):
+            while not any(a.calls for a in run.progress().active):
+                await run.setting.playing.look(gym.servers.policy)
+                await asyncio.sleep(0.005)
+        waiting = [a for a in run.progress().active if a.calls]
+        assert [(a.stage, a.calls) for a in waiting] == [("respond", 1)] * len(waiting)
+        release.set()
+        await run.wait()
+    assert (run.state, run.progress().done) == (RunState.DONE, N_TASKS)
 
 
 async def test_a_drain_that_finds_nothing_left_is_a_whole_run(tmp_path: Path) -> None:

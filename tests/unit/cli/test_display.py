@@ -121,13 +121,15 @@ def test_the_slowest_are_named_with_what_they_do_and_for_how_long() -> None:
     shown = [
         active(7, task_id="maze-3", repeat=2, attempt=1, stage="seed", stage_s=4.0, total_s=4.0),
         active(9, stage="dreaming\x1b[2J", stage_s=3700.0),
+        active(10, calls=1),
     ]
     rows = slow_rows(BASE.model_copy(update={"running": 5, "active": shown}))
     assert rows == [
         ("slowest", "doing", "for", "in all"),
         ("task 7 (maze-3) repeat 3, attempt 2", "making its sandbox", "4 s", "4 s"),
         ("task 9", "dreaming[2J", "1 h 01 min", "1 min 15 s"),
-        ("and 3 more", "", "", ""),
+        ("task 10", "agent playing, 1 model call", "1 min 10 s", "1 min 15 s"),
+        ("and 2 more", "", "", ""),
     ]
 
 
