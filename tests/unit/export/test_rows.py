@@ -192,3 +192,8 @@ def test_columns_without_number_are_cut() -> None:
 def test_what_is_no_plain_value_is_text(value: object, cell: Cell) -> None:
     assert as_cell(value) == cell
     assert json.dumps(as_cell(value))
+
+
+def test_the_export_page_names_every_fixed_column() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "export.md").read_text(encoding="utf-8")
+    assert [column.name for column in FIXED_COLUMNS if f"`{column.name}`" not in page] == []
