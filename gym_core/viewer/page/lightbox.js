@@ -55,7 +55,7 @@ export function openLightbox(source, pictures, at, puzzles) {
   }
 
   function pane(picture, where) {
-    const image = h("img", { src: source.pictureUrl(picture), alt: where, testid: "large-picture", draggable: "false" });
+    const image = h("img", { src: source.pictureUrl(picture), alt: where, testid: "large-picture", draggable: "false", on: { click: () => set(() => (isReal = !isReal)) } });
     // Small crops are drawn with sharp pixels: what the model saw is not smoothed.
     if (picture.width < 500 && picture.height < 500) image.classList.add("sharp");
     styled(image, { "--natural": `${picture.width}px` });

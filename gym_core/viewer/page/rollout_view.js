@@ -25,7 +25,7 @@ export function showRollout(app, source, run, rollout) {
   const cards = new WeakMap();
   replace(app.main, shell);
   app.setPlace([{ name: "\u2026", href: runAddress(run) }, { name: rollout }]);
-  noteVisit(run, rollout);
+  const order = noteVisit(run, rollout);
 
   const page = {
     source,
@@ -105,9 +105,15 @@ export function showRollout(app, source, run, rollout) {
       row.flags.map((flag) => chip(words(flag), "warn")),
       h("span", { class: "faint" }, [row.category, row.subtype].filter(Boolean).join(" / ")),
       h("span", { class: "spring" }),
-      neighbour(view.previous, "\u2190 Previous", "previous"),
-      neighbour(view.next, "Next \u2192", "next"),
+      order ? h("span", { class: "faint small", testid: "position" }, `${whole(order.place + 1)} of ${whole(order.count)} shown`) : null,
+      neighbour(beside("previous"), "\u2190 Previous", "previous"),
+      neighbour(beside("next"), "Next \u2192", "next"),
     );
+  }
+
+  /** In the order of the table one came from; in the file's order for whoever came by a link. */
+  function beside(which) {
+    return order ? order[which] : view[which];
   }
 
   function neighbour(id, label, testid) {
@@ -137,7 +143,8 @@ export function showRollout(app, source, run, rollout) {
     const next = button(
       label(),
       async () => {
-        const found = await source.turns(run, rollout, turns.children.length);
+        const found = await source.turns(run, rollout, turns.children.length).catch((error) => app.fail(error));
+        if (!found) return;
         view.turns.turns.push(...found.turns);
         append(turns, found.turns.map(drawTurn));
         next.textContent = label();
@@ -179,7 +186,9 @@ export function showRollout(app, source, run, rollout) {
   }
 
   const visit = (which) => () => {
-    if (view && view[which] && source.hasRollout(run, view[which])) location.hash = rolloutAddress(run, view[which]);
+    if (!view) return;
+    const id = beside(which);
+    if (id && source.hasRollout(run, id)) location.hash = rolloutAddress(run, id);
   };
   useKeys({
     j: () => go(seen() + 1),

@@ -29,11 +29,19 @@ export function headline(detail) {
     figure("tasks", whole(reward.tasks), coverage.fully_masked_tasks ? `${whole(coverage.fully_masked_tasks)} wholly masked` : "measured"),
     figure("masked", whole(coverage.masked), coverage.masked ? "in no mean" : "none", coverage.masked ? "warn" : ""),
     missing(coverage.missing, card.state === "running"),
-    [...lastPass, ...others].map(([name, value]) => figure(name, score(value), "")),
+    [...lastPass, ...others].map(([name, value]) => figure(name, score(value), passNote(metrics, name))),
     figure("tokens", short(card.input_tokens + card.output_tokens), `${short(card.input_tokens)} in, ${short(card.output_tokens)} out`),
     card.cost === null ? null : figure("cost", money(card.cost, card.currency), ""),
     metrics.seconds.total ? figure("time", seconds(metrics.seconds.total.median), `median; 95th ${seconds(metrics.seconds.total.p95)}`) : null,
   );
+}
+
+/** The interval of pass@k, the spread of avg@k over its passes. */
+function passNote(metrics, name) {
+  const estimate = name.startsWith("pass@") ? metrics.pass_at[name.slice(5)] : null;
+  const spread = metrics.key_metrics[`${name}/std`];
+  if (estimate) return interval(estimate);
+  return spread === undefined ? "" : `std ${score(spread)} over passes`;
 }
 
 function missing(count, isRunning) {
@@ -108,7 +116,7 @@ function tools(metrics) {
     .map(([name, spread]) => ({
       name,
       value: spread.mean,
-      text: short(Math.round(spread.mean * 10) / 10),
+      text: spread.mean < 10 ? spread.mean.toFixed(1) : short(Math.round(spread.mean)),
       tone: "tone-model",
       title: `mean ${spread.mean.toFixed(2)}, median ${spread.median}, 95th percentile ${spread.p95}, most ${spread.max}`,
     }));

@@ -13,7 +13,7 @@ import { useKeys } from "./keys.js";
 const chosen = new Map();
 
 export function showRun(app, source, run) {
-  const choice = chosen.get(run) || { text: "", verdict: "all", category: "", subtype: "", failure: "", selected: null };
+  const choice = chosen.get(run) || { text: "", verdict: "all", category: "", subtype: "", failure: "", selected: null, order: [] };
   chosen.set(run, choice);
   const rows = [];
   let generation = null;
@@ -55,7 +55,7 @@ export function showRun(app, source, run) {
     drawFilters();
     replace(shown, found.length === rows.length ? `${whole(rows.length)} rollouts` : `${whole(found.length)} of ${whole(rows.length)} rollouts`);
     clear.hidden = found.length === rows.length;
-    table.setRows(found);
+    choice.order = table.setRows(found).map((row) => row.id);
   }
 
   function drawFilters() {
@@ -145,10 +145,15 @@ export function showRun(app, source, run) {
   };
 }
 
-/** Remembers which rollout was looked at, so that the table shows it again. */
+/** Remembers which rollout was looked at, so that the table shows it again. Its place among the rows that the table
+ *  showed, {place, count, previous, next}; null when it is in no table. */
 export function noteVisit(run, rollout) {
   const choice = chosen.get(run);
-  if (choice) choice.selected = rollout;
+  if (!choice) return null;
+  choice.selected = rollout;
+  const place = choice.order.indexOf(rollout);
+  if (place < 0) return null;
+  return { place, count: choice.order.length, previous: choice.order[place - 1] || null, next: choice.order[place + 1] || null };
 }
 
 function matches(row, choice, searched) {

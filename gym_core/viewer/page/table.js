@@ -59,6 +59,7 @@ export function makeTable({ columns, link, testid, onSort }) {
     styled(body, { height: `${state.rows.length * ROW_HEIGHT}px` });
     element.setAttribute("aria-rowcount", String(state.rows.length));
     draw();
+    return state.rows;
   }
 
   function draw() {
