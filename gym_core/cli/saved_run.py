@@ -41,17 +41,27 @@ class SavedRunCommand:
 
     @classmethod
     def of(cls, use: Use, args: argparse.Namespace) -> "SavedRunCommand":
-        """Raises ConfigError for a path that is no saved run, or one of several environments."""
-        from gym_core.rollout.saved import SavedRun
+        """Raises ConfigError for a name that is none, or a path that is no saved run of one environment."""
+        from gym_core.rollout.saved import SavedRun, has_recorded_calls, known_manifest, no_recorded_calls
 
+        if args.name is not None and not _NAME.fullmatch(args.name):
+            raise ConfigError(f"{use}: --name takes letters, digits, '.', '_' and '-', not {args.name!r}")
         saved = SavedRun(Path(args.run_path).expanduser().absolute())
-        environments = sorted({record.environment for record in saved.records()})
+        names, is_recorded = set[str](), False
+        for record in saved.records():
+            names.add(record.environment)
+            is_recorded = is_recorded or has_recorded_calls(record, saved)
+        environments = sorted(names)
         if not environments:
             torn = f" (its last line is cut off: {saved.torn_bytes} bytes)" if saved.torn_bytes else ""
             raise ConfigError(f"{use}: {saved.files.rollouts}: no finished rollouts{torn}")
+        if use == "rejudge":
+            known_manifest(saved)
+        elif not is_recorded:
+            raise no_recorded_calls(saved)
         if len(environments) > 1:
-            names = ", ".join(map(repr, environments))
-            raise ConfigError(f"{use}: {saved.files.rollouts} holds rollouts of {names}: of one alone, please")
+            several = ", ".join(map(repr, environments))
+            raise ConfigError(f"{use}: {saved.files.rollouts} holds rollouts of {several}: it takes one at a time")
         if saved.torn_bytes:
             tell(f"{use}: {saved.files.rollouts}: the last line is cut off: {saved.torn_bytes} bytes were not read")
         return cls(use, saved, environments[0], args)
@@ -65,8 +75,6 @@ class SavedRunCommand:
         return plan_evaluation(_with(selection, output_jsonl_fpath=output))
 
     def output(self, name: str) -> Path:
-        if not _NAME.fullmatch(name):
-            raise ConfigError(f"{self.use}: --name takes letters, digits, '.', '_' and '-', not {name!r}")
         done = {"rejudge": "rejudged", "replay": "replayed"}[self.use]
         rollouts = self.saved.files.rollouts
         return rollouts.with_name(f"{rollouts.stem}_{done}-{name}.jsonl")
@@ -99,13 +107,14 @@ class SavedRunCommand:
     def _default_name(self, selection: Selection) -> str:
         """The same for the same configuration: what judges, or what plays."""
         from gym_core.launch.identity import environment_identity, identity_hash
+        from gym_core.launch.models import policy_server
 
         checked = selection.check()
         environment = checked.run.environments[self.environment]
         identity = environment_identity(checked, environment)
         if self.use == "rejudge":
-            agent = environment.agent_server.name
-            kept = {name: block for name, block in identity["servers"].items() if name not in (agent, "policy_model")}
+            played = (environment.agent_server.name, policy_server(checked, environment))
+            kept = {name: block for name, block in identity["servers"].items() if name not in played}
             identity = {"servers": kept, "only_masked": bool(self.args.only_masked)}
         return identity_hash(identity)[:8]
 
@@ -156,6 +165,7 @@ def _run(use: Use, args: argparse.Namespace, report: "Callable[[SavedRunCommand,
 def _tell_differences(command: SavedRunCommand, evaluation: "Evaluation") -> None:
     """Between the saved run and what this one does, the policy left out: it is the recording."""
     from gym_core.launch.identity import environment_identity
+    from gym_core.launch.models import policy_server
     from gym_core.rollout.output import differences
 
     manifest = command.saved.manifest
@@ -166,7 +176,8 @@ def _tell_differences(command: SavedRunCommand, evaluation: "Evaluation") -> Non
         return
     checked = evaluation.checked
     environment = checked.run.environments[command.environment]
-    left_out = {"policy_model"} | ({environment.agent_server.name} if command.use == "rejudge" else set())
+    left_out = {policy_server(checked, environment)}
+    left_out |= {environment.agent_server.name} if command.use == "rejudge" else set()
 
     def compared(identity: "JsonObject") -> "JsonObject":
         return {name: block for name, block in identity.get("servers", {}).items() if name not in left_out}

@@ -21,7 +21,14 @@ from gym_core.launch.run_work import RunSetting, Work, episode_player
 from gym_core.rollout.collect import PlayEpisode
 from gym_core.rollout.journal import Place
 from gym_core.rollout.output import Derivation, OutputFiles, RunManifest, RunOutput, may_be_mended
-from gym_core.rollout.saved import SavedRun, has_recorded_calls, is_regradable, lacks_only_its_grade
+from gym_core.rollout.saved import (
+    SavedRun,
+    has_recorded_calls,
+    is_regradable,
+    known_manifest,
+    lacks_only_its_grade,
+    no_recorded_calls,
+)
 from gym_core.statistics.outcome import Outcome, outcome_of
 from gym_core.types.rollout import EpisodeResult, Failed, RolloutKey, RolloutRecord, RunRequest
 from gym_core.types.run import Rejudge, Replay, RunOptions
@@ -47,12 +54,7 @@ class RejudgeWork:
         self._requests: list[RunRequest] = []
 
     def load(self) -> RunManifest:
-        saved, before = self._saved, self._saved.manifest
-        if before is None:
-            raise ConfigError(
-                f"rejudge: {saved.files.manifest} is not there, so nobody can say what these answers came from: "
-                "copy it along with the rollouts"
-            )
+        saved, before = self._saved, known_manifest(self._saved)
         is_chosen = lacks_only_its_grade if self._use.only_masked else is_regradable
         for place, record in saved.placed_records():
             if is_chosen(record):
@@ -69,7 +71,7 @@ class RejudgeWork:
                 "run_hash": identity_hash(identity),
                 "identity": identity,
                 "versions": self._setting.versions,
-                "prices": self._setting.environment.prices,
+                "prices": before.prices.model_copy(update={"judge": self._setting.environment.prices.judge}),
                 "options": self._options.model_dump(mode="json"),
                 "argv": self._setting.argv,
                 "derived_from": Derivation(
@@ -169,10 +171,7 @@ class ReplayWork:
         if run_hash is None:
             raise ConfigError(f"replay: {self._saved.files.rollouts}: no finished rollouts")
         if not self._requests:
-            raise ConfigError(
-                f"replay: no rollout of {self._saved.files.rollouts} has recorded model calls in "
-                f"{self._saved.files.captures}: copy that folder along with the rollouts"
-            )
+            raise no_recorded_calls(self._saved)
         self._requests = self._requests[: self._options.limit]
         for request in self._requests:
             self._take_images(request)

@@ -76,6 +76,24 @@ class SavedRun:
             raise ConfigError(f"{self.files.manifest}: not a run's manifest: {error}") from error
 
 
+def known_manifest(run: SavedRun) -> RunManifest:
+    """Raises ConfigError when it is not there."""
+    if run.manifest is None:
+        raise ConfigError(
+            f"{run.files.manifest} is not there, so nobody can say what these answers came from: copy it along with "
+            "the rollouts"
+        )
+    return run.manifest
+
+
+def no_recorded_calls(run: SavedRun) -> ConfigError:
+    """For a run of which no rollout can be replayed."""
+    return ConfigError(
+        f"no rollout of {run.files.rollouts} has recorded model calls in {run.files.captures}: copy that folder along "
+        "with the rollouts"
+    )
+
+
 def is_regradable(record: RolloutRecord) -> bool:
     """Whether its answer reached grading, whatever became of it there. What ended before has a grade that no judge
     gave, or none at all."""

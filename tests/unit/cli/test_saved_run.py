@@ -1,0 +1,143 @@
+"""`gym eval rejudge` and `gym eval replay`: what they take, what they call their files, and what they say."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from gym_core.cli.main import main
+from gym_core.cli.saved_run import rejudge_lines, replay_lines
+from gym_core.rollout.output import OutputFiles
+from gym_core.rollout.rejudged import GradeChange, RejudgeReport
+from gym_core.rollout.replayed import ReplayedRollout, ReplayOutcome, ReplayReport
+from tests.fakes.made_runs import write_small_run
+from tests.fakes.model import ScriptedEndpoint
+
+EVIL = "\x1b[2J\u202e\nmasked"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> OutputFiles:
+    write_small_run(tmp_path, n_tasks=2)
+    return OutputFiles(tmp_path / "small.jsonl")
+
+
+@pytest.mark.parametrize("command", ["rejudge", "replay"])
+@pytest.mark.parametrize(
+    ("breaks", "said"),
+    [
+        ("missing", "no such file"),
+        ("foreign", "no output file of a run wrote them"),
+        ("empty", "no finished rollouts"),
+        ("damaged", "the line is damaged"),
+        ("torn", "its last line is cut off"),
+        ("elsewhere", "is no benchmark here"),
+    ],
+)
+def test_what_is_no_saved_run_is_refused_in_a_line_before_anything_starts(
+    command: str, breaks: str, said: str, made: OutputFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = made.rollouts.read_bytes().splitlines(keepends=True)
+    contents = {
+        "foreign": b'{"a": 1}\n{"b": 2}\n',
+        "empty": b"",
+        "damaged": lines[0].replace(b"1", b"2", 1) + lines[1],
+        "torn": lines[0][:-200],
+    }
+    if breaks == "missing":
+        made.rollouts.unlink()
+    elif breaks in contents:
+        made.rollouts.write_bytes(contents[breaks])
+    assert main(["eval", command, str(made.rollouts)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+
+
+def test_without_its_manifest_a_run_is_not_judged_and_without_its_calls_not_replayed(
+    made: OutputFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made.manifest.unlink()
+    shutil.rmtree(made.captures)
+    assert main(["eval", "rejudge", str(made.rollouts)]) == 2
+    assert "copy it along" in capsys.readouterr().err
+    assert main(["eval", "replay", str(made.rollouts)]) == 2
+    assert "has recorded model calls" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "x" * 65, "a b"])
+def test_a_name_leads_nowhere_else(name: str, made: OutputFiles, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "rejudge", str(made.rollouts), f"--name={name}"]) == 2
+    assert "--name takes" in capsys.readouterr().err
+
+
+def test_a_report_of_grades_says_how_many_changed_and_which_way() -> None:
+    change = GradeChange(
+        task_id=EVIL, repeat=0, before="0 (different)", after="1 (equivalent)", reward_before=0, reward_after=1
+    )
+    report = RejudgeReport(run="x", rejudged="y", rows=9, raised=1, missing=2, changes=[change])
+    lines = rejudge_lines(report)
+    assert lines[0] == "1 of 9 grades changed"
+    assert any("raised" in line and line.endswith("1") for line in lines)
+    assert any("0 (different) -> 1 (equivalent)" in line for line in lines)
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_report_of_a_replay_says_where_it_diverged() -> None:
+    odd = ReplayedRollout(task_id="7", repeat=1, outcome=ReplayOutcome.DIVERGED, detail=f"call 3 {EVIL}")
+    same = ReplayedRollout(task_id="8", repeat=0, outcome=ReplayOutcome.SAME)
+    counts = {ReplayOutcome.SAME: 1, ReplayOutcome.DIVERGED: 1}
+    report = ReplayReport(run="x", replayed="y", counts=counts, rollouts=[odd, same])
+    lines = replay_lines(report)
+    assert any("task 7, repeat 1" in line and "call 3" in line for line in lines)
+    assert not any("task 8" in line for line in lines)
+    assert all(line.isprintable() for line in lines)
+    assert not report.is_same
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_same"),
+    [({"same": 2}, True), ({"same": 2, "not_recorded": 1}, True), ({"not_recorded": 1}, False), ({}, False),
+     ({"same": 1, "to_do": 1}, False), ({"same": 1, "reward_changed": 1}, False)],
+)  # fmt: skip
+def test_a_replay_is_the_same_only_when_something_was_replayed_and_all_of_it_came_out_so(
+    counts: dict[ReplayOutcome, int], is_same: bool
+) -> None:
+    report = ReplayReport.model_validate({"run": "x", "replayed": "y", "counts": counts, "rollouts": []})
+    assert report.is_same is is_same
+
+
+@pytest.mark.slow
+async def test_a_played_run_is_judged_again_and_played_again_by_the_commands(tmp_path: Path) -> None:
+    rows = tmp_path / "out.jsonl"
+
+    async def gym(*words: str) -> tuple[int | None, str]:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gym_core.cli.main", "eval", *words),
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=tmp_path,
+            env=os.environ | {"GYM_STATE_DIR": str(tmp_path / "state")},
+        )  # fmt: skip
+        async with asyncio.timeout(90):
+            out, _ = await process.communicate()
+        return process.returncode, out.decode()
+
+    async with ScriptedEndpoint(lambda _: "teapot") as endpoint:
+        policy = (f"++policy_base_url={endpoint.url}", "++policy_api_key=EMPTY", "++policy_model_name=m")
+        played = await gym("run", "--environment", "echo", "--model-type", "vllm_model", "--output", str(rows),
+                           "++split=example", *policy)  # fmt: skip
+    assert played[0] == 0, played[1]
+    before = rows.read_bytes()
+    judged = await gym("rejudge", str(rows), "--environment", "echo", "--name", "a")
+    again = await gym("rejudge", str(rows), "--environment", "echo", "--name", "a")
+    replayed = await gym("replay", str(rows), "--environment", "echo", "--name", "b")
+    assert (judged[0], "0 of 2 grades changed" in judged[1]) == (0, True), judged[1]
+    assert (again[0], "2/2 done (2 before)" in again[1]) == (0, True), again[1]
+    assert (replayed[0], "same  2" in replayed[1]) == (0, True), replayed[1]
+    assert rows.read_bytes() == before
+    for name in ("out_rejudged-a", "out_replayed-b"):
+        manifest = json.loads((tmp_path / f"{name}_run.json").read_text())
+        assert manifest["derived_from"]["path"] == str(rows)
