@@ -131,7 +131,7 @@ def test_instructions_earlier_turns_and_sampling_are_passed_on() -> None:
     ],
 )
 def test_what_one_call_cannot_carry_is_the_tasks_fault(item: FunctionCall | InputMessage) -> None:
-    with pytest.raises(Exception, match=r"single_call cannot carry|not a data URL") as caught:
+    with pytest.raises(Exception, match=r"this harness cannot go on|not a data URL") as caught:
         make_request(ResponsesBody(input=[item]), ACCESS)
     assert getattr(caught.value, "kind", None) == FailureKind.INVALID_TASK
 
