@@ -14,7 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 _START_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 15.0
+_STOP_TIMEOUT_S = 60.0
+"""It ends within a second, where the machine is not busy with other things."""
 _URL = re.compile(r"http://\S+")
 
 
