@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Protocol
 
-from gym_core.errors import SandboxError, SandboxLost
+from gym_core.errors import SandboxError
 from gym_core.sandbox.arguments import must_be_clean, must_be_path
 from gym_core.sandbox.box.channel import Channel, Request, write_all
 from gym_core.sandbox.box.init import NO_FORK, NOT_REGULAR, TOO_LONG
 from gym_core.sandbox.box.layout import inside_port, longest_s
 from gym_core.sandbox.box.output import OutputPipe
 from gym_core.sandbox.contract import ExecResult, Launch, ModelOnly, OnOutput, SandboxSpec
+from gym_core.sandbox.ending import Ending
 from gym_core.types.ids import SafeId
 from gym_core.types.session import SandboxEnforcement
 from gym_core.types.wire import JsonObject
@@ -79,8 +80,7 @@ class BoxSandbox:
         self._spec = spec
         self._on_closed = on_closed
         self._cell = make_cell(self._gone)
-        self._why_gone: str | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._ending = Ending(sandbox_id, self._take_down)
         self._loop = asyncio.get_running_loop()
         self._deadline = 0.0
         self._last_end = self._loop.time() + longest_s(spec)
@@ -117,7 +117,7 @@ class BoxSandbox:
     @property
     def is_ending(self) -> bool:
         """It has ended, and what belongs to it is being taken away."""
-        return self._ending is not None
+        return self._ending.has_begun
 
     @property
     def init_pid(self) -> int | None:
@@ -199,7 +199,7 @@ class BoxSandbox:
                 raise SandboxError(f"sandbox {self._id!r}: process 1 does not answer")
 
     async def is_alive(self) -> bool:
-        if self._why_gone is not None:
+        if self._ending.has_begun:
             return False
         try:
             request = await self._cell.channel.request({"op": "ping"})
@@ -208,21 +208,12 @@ class BoxSandbox:
             return False
 
     async def close(self) -> None:
-        self._end("it was closed")
-        if self._ending:
-            await asyncio.shield(self._ending)
+        await self._ending.finish("it was closed")
 
     def _gone(self, reason: str) -> None:
-        if self._why_gone is None:
+        if not self._ending.has_begun:
             log.warning("sandbox lost", extra={"sandbox": self._id, "reason": reason})
-        self._end(reason)
-
-    def _end(self, reason: str) -> None:
-        """Whatever the reason, the same task takes everything away, and nobody's cancellation stops it."""
-        if self._why_gone is None:
-            self._why_gone = reason
-        if self._ending is None:
-            self._ending = self._loop.create_task(self._take_down())
+        self._ending.begin(reason)
 
     async def _take_down(self) -> None:
         if self._timer:
@@ -231,10 +222,6 @@ class BoxSandbox:
             await self._cell.close()
         finally:
             self._on_closed()
-
-    def _must_live(self) -> None:
-        if self._why_gone is not None:
-            raise SandboxLost(f"sandbox {self._id!r} is gone: {self._why_gone}")
 
     def _touch(self) -> None:
         self._deadline = min(self._loop.time() + self._spec.ttl_s, self._last_end)
@@ -250,13 +237,13 @@ class BoxSandbox:
             self._gone(f"it lived for {longest_s(self._spec):g} s, and none lives longer")
         elif now >= self._deadline:
             self._gone(f"not used or renewed for {self._spec.ttl_s:g} s")
-        elif self._why_gone is None:
+        elif not self._ending.has_begun:
             self._expire_later()
 
     @asynccontextmanager
     async def _request(self, message: JsonObject, *fds: int) -> AsyncIterator[Request]:
         """One request under way; leaving early, by cancellation too, kills what it started."""
-        self._must_live()
+        self._ending.must_not_have_begun()
         self._touch()
         self._uses += 1
         try:

@@ -10,10 +10,11 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from gym_core.errors import SandboxError, SandboxLost
+from gym_core.errors import SandboxError
 from gym_core.sandbox.arguments import must_be_clean, must_be_path
 from gym_core.sandbox.box.layout import ENV
 from gym_core.sandbox.contract import ExecResult, Launch, OnOutput, SandboxSpec
+from gym_core.sandbox.ending import Ending
 from gym_core.sandbox.providers.opensandbox.courier import NOT_REGULAR, NOT_WHOLE, TOO_LONG
 from gym_core.sandbox.providers.opensandbox.frames import End, FrameReader, courier_argv
 from gym_core.sandbox.providers.opensandbox.life import Life
@@ -57,11 +58,10 @@ class OpenSandbox:
         self._service = service
         self._model_url = model_url
         self._on_closed = on_closed
-        self._life = Life(spec.ttl_s, lambda: self._end(f"not used or renewed for {spec.ttl_s:g} s"))
+        self._ending = Ending(sandbox_id, self._take_down)
+        self._life = Life(spec.ttl_s, self._expire)
         self._only_port: int | None = None
         self._enforced: SandboxEnforcement | None = None
-        self._why_gone: str | None = None
-        self._ending: asyncio.Task[None] | None = None
         self._renewing = asyncio.Lock()
 
     @property
@@ -178,11 +178,11 @@ class OpenSandbox:
         """Looks whether it lives, too, since the server is seldom told."""
         async with self._use("renewal"):
             if not self._life.must_renew and not await self._remote.is_running():
-                self._end("the server has it no more")
-                self._must_live()
+                self._ending.begin("the server has it no more")
+                self._ending.must_not_have_begun()
 
     async def is_alive(self) -> bool:
-        if self._why_gone is not None:
+        if self._ending.has_begun:
             return False
         try:
             return await self._remote.is_running()
@@ -190,9 +190,7 @@ class OpenSandbox:
             return False
 
     async def close(self) -> None:
-        self._end("it was closed")
-        if self._ending:
-            await asyncio.shield(self._ending)
+        await self._ending.finish("it was closed")
 
     async def _remove(self, part: str) -> None:
         with contextlib.suppress(ServiceFault):  # one that is gone already, or stays until the sandbox ends
@@ -209,7 +207,7 @@ class OpenSandbox:
         async with self._use(f"{request['op']}"):
             if not await self._remote.run(courier_argv(request), timeout_s=timeout_s, on_text=reader.feed):
                 await self._find_out(ServiceFault("its courier was killed"))
-                self._must_live()
+                self._ending.must_not_have_begun()
                 return reader.end or End(status=-signal.SIGKILL)
         if reader.mistake or reader.end is None:
             raise SandboxError(f"sandbox {self._id!r}: {request['op']}: {reader.mistake or 'no end was said'}")
@@ -218,7 +216,7 @@ class OpenSandbox:
     @asynccontextmanager
     async def _use(self, what: str) -> AsyncIterator[None]:
         """One use under way; a fault inside leaves as SandboxLost when the sandbox is gone, else as SandboxError."""
-        self._must_live()
+        self._ending.must_not_have_begun()
         self._life.begin_use()
         renewing = asyncio.ensure_future(self._keep_renewed())
         try:
@@ -226,7 +224,7 @@ class OpenSandbox:
             yield
         except ServiceFault as fault:
             await self._find_out(fault)
-            self._must_live()
+            self._ending.must_not_have_begun()
             raise SandboxError(f"sandbox {self._id!r}: {what}: {fault}") from fault
         finally:
             renewing.cancel()
@@ -248,23 +246,15 @@ class OpenSandbox:
 
     async def _find_out(self, fault: ServiceFault) -> None:
         """A broken call means little; that the server has it no more means that it is lost."""
-        if self._why_gone is not None:
+        if self._ending.has_begun:
             return
         with contextlib.suppress(ServiceFault):
             if not await self._remote.is_running():
                 log.warning("sandbox lost", extra={"sandbox": self._id, "reason": str(fault)[:200]})
-                self._end(f"the server has it no more ({fault})")
+                self._ending.begin(f"the server has it no more ({fault})")
 
-    def _must_live(self) -> None:
-        if self._why_gone is not None:
-            raise SandboxLost(f"sandbox {self._id!r} is gone: {self._why_gone}")
-
-    def _end(self, reason: str) -> None:
-        """Whatever the reason, the same task takes everything away, and nobody's cancellation stops it."""
-        if self._why_gone is None:
-            self._why_gone = reason
-        if self._ending is None:
-            self._ending = asyncio.get_running_loop().create_task(self._take_down())
+    def _expire(self) -> None:
+        self._ending.begin(f"not used or renewed for {self._spec.ttl_s:g} s")
 
     async def _take_down(self) -> None:
         self._life.stop()
