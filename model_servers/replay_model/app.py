@@ -62,6 +62,7 @@ class ReplayModel(ModelServer[ReplayModelConfig]):
     def __init__(self, config: ReplayModelConfig, context: ServerContext) -> None:
         super().__init__(config, context)
         self._library: Library | None = None
+        self._reading = asyncio.Lock()
         self._recordings: dict[str, Recording | NoRecording] = {}
 
     def endpoint_settings(self) -> EndpointSettings:
@@ -71,42 +72,40 @@ class ReplayModel(ModelServer[ReplayModelConfig]):
     def forward(self) -> Forward:
         return self._replay
 
-    async def open(self) -> None:
-        await super().open()
-        await asyncio.to_thread(self._known)
-
     async def check(self) -> EndpointReport:
         """What the saved run saw of its endpoint, since samples of a replay are that endpoint's."""
         known = EndpointReport(ok=True, answers=True, accepts_images=True, message="", model="replay")
-        return (self._known().endpoint or known).model_copy(update={"ok": True, "answers": True, "message": ""})
+        recorded = (await self._known()).endpoint
+        return (recorded or known).model_copy(update={"ok": True, "answers": True, "message": ""})
 
     async def context_tokens(self) -> int:
-        endpoint = self._known().endpoint
+        endpoint = (await self._known()).endpoint
         recorded = endpoint.context_tokens if endpoint else None
         return self.config.context_tokens or recorded or DEFAULT_CONTEXT_TOKENS
 
     async def open_session(self, request: CaptureSessionRequest) -> CaptureSessionReply:
         reply = await super().open_session(request)
         if request.session_id not in self._recordings:
-            self._recordings[request.session_id] = await asyncio.to_thread(self._recording_for, request)
+            self._recordings[request.session_id] = await self._recording_for(request)
         return reply
 
     async def close_session(self, session_id: str) -> CaptureSummary:
         self._recordings.pop(session_id, None)
         return await super().close_session(session_id)
 
-    def _known(self) -> Library:
-        if self._library is None:
-            self._library = Library(
-                Path(self.config.run).expanduser(), [re.compile(text) for text in self.config.ignore]
-            )
+    async def _known(self) -> Library:
+        """Read when it is first needed: where answers are only graded again, nobody asks. Raises ConfigError."""
+        async with self._reading:
+            if self._library is None:
+                ignored = [re.compile(text) for text in self.config.ignore]
+                self._library = await asyncio.to_thread(Library, Path(self.config.run), ignored)
         return self._library
 
-    def _recording_for(self, request: CaptureSessionRequest) -> Recording | NoRecording:
+    async def _recording_for(self, request: CaptureSessionRequest) -> Recording | NoRecording:
         if request.episode_id is None:
             return NoRecording("the session was opened for no rollout (`episode_id`)")
         try:
-            return self._known().recording(request.episode_id.rollout_id)
+            return await asyncio.to_thread((await self._known()).recording, request.episode_id.rollout_id)
         except NoRecording as reason:
             return reason
 

@@ -20,7 +20,7 @@ class Library:
 
     def __init__(self, run: Path, ignored: Sequence[re.Pattern[str]]) -> None:
         """Blocking. Raises ConfigError for what is no run's output file, or has no rollouts."""
-        self._saved = SavedRun(run)
+        self._saved = SavedRun(run.expanduser())
         self._ignored = ignored
         self._sessions: dict[str, str] = {}
         count = 0

@@ -105,9 +105,20 @@ def _n_shared(a: Sequence[bytes], b: Sequence[bytes]) -> int:
 def _excerpts(before: bytes, now: bytes) -> tuple[str, str]:
     """Both from a little before the place where they part."""
     texts = before.decode("utf-8", "replace"), now.decode("utf-8", "replace")
-    at = next((i for i, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
-    start = max(0, at - _BEFORE_CHARS)
+    start = max(0, _common_length(*texts) - _BEFORE_CHARS)
     return _excerpt(texts[0], start), _excerpt(texts[1], start)
+
+
+def _common_length(a: str, b: str) -> int:
+    """Of the longest common beginning. By halves: a tool's output may be megabytes, and this is an event loop."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _excerpt(text: str, start: int) -> str:

@@ -113,3 +113,10 @@ def test_tools_are_compared_as_json() -> None:
 def test_a_pattern_that_is_none_is_a_mistake_in_the_configuration() -> None:
     with pytest.raises(ValueError, match="not a regular expression"):
         ReplayModelConfig(run="x.jsonl", ignore=["("])
+
+
+def test_where_two_long_texts_part_is_found_at_once() -> None:
+    same = "x" * 5_000_000
+    recording = Recording([captured(0, message(same + "old"))])
+    with pytest.raises(Diverged, match="xnew"):
+        recording.next([message(same + "new")])
