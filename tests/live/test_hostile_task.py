@@ -1,7 +1,6 @@
 """A task that means harm, in each provider's sandboxes: contained, told, and the neighbours and we live on."""
 
 import asyncio
-import base64
 import contextlib
 import json
 import resource
@@ -9,7 +8,6 @@ import secrets
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,9 +16,6 @@ import pytest
 from gym_core.sandbox.addresses import own_addresses
 from gym_core.sandbox.contract import ExecResult, Launch, Sandbox, SandboxResources
 from tests.fakes.lending import open_lender
-from tests.fakes.model import Says
-from tests.live.gyms import ANSWER, ONE_CALL, OPENCODE, bash, live_gym, needs_toolkit, script
-from tests.live.houses import OpenHouse, every_house
 from tests.sandboxes.leftovers import processes_with
 from tests.sandboxes.registry import real_providers
 from tests.sandboxes.subject import Ability, Stage
@@ -207,30 +202,3 @@ async def test_daemons_outlive_their_command_and_not_their_sandbox(stage: Stage)
     async with asyncio.timeout(20):
         while processes_with(word):  # noqa: ASYNC110 - the kernel's doing has no event of ours
             await asyncio.sleep(0.05)
-
-
-@pytest.mark.parametrize("attacks", [("links", "disk", "flood", "daemons x"), ("forks",), ("memory",)], ids=" ".join)
-@every_house
-@needs_toolkit
-async def test_in_a_gym_the_row_says_how_it_ended_and_the_gym_goes_on(
-    open_house: OpenHouse, attacks: tuple[str, ...], tmp_path: Path
-) -> None:
-    """The model's own commands do the harm, as OpenCode runs them; then it answers, if it still can."""
-    packed = base64.b64encode(zlib.compress(TASK.read_bytes(), 9)).decode()
-    program = f"import base64,zlib;print(zlib.decompress(base64.b64decode('{packed}')).decode())"
-    unpack = f'python3 -c "{program}" > {INSIDE}'
-    commands = [f"{unpack}; touch {PERMIT}", *(f"python3 -I {INSIDE} {words} | head -c 2000" for words in attacks)]
-    turns = [Says("Harm.", (bash(command, timeout=4000),)) for command in commands]
-    async with open_house(tmp_path) as house, live_gym(tmp_path, script(*turns, ANSWER), changes=house.changes) as gym:
-        row = await gym.play(OPENCODE)
-        next_row = await gym.play(ONE_CALL, index=1)
-    assert next_row["mask_sample"] is False  # played and graded, whatever it was worth
-    if attacks == ("forks",) and not house.keeps_a_process:
-        assert (row["mask_sample"], row["failure_kind"]) in ((True, "sandbox_lost"), (True, "sandbox_error"))
-        return
-    outputs = [item["output"] for item in row["response"]["output"] if item["type"] == "function_call_output"]
-    told = f"{row['failure_kind']}: {row['failure_reason']}\n{outputs}"
-    assert (row["reward"], row["failure_kind"]) in ((1.0, None), (0.0, "agent_run_error"), (0.0, "agent_timeout")), told
-    assert row["mask_sample"] is False, told
-    assert (row["_gym_sandbox"]["provider"], row["_gym_sandbox"]["network"]) == (house.provider, house.network)
-    assert row["failure_reason"] if row["failure_kind"] else len(outputs) == len(commands), told
