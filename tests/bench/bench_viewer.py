@@ -52,10 +52,7 @@ def has_rows(watched: Watched) -> None:
 def has_pictures(watched: Watched) -> None:
     """The turns, and each picture that is on the screen."""
     expect(watched.get("turn").first).to_be_visible()
-    watched.page.wait_for_function(
-        "[...document.images].filter((i) => i.getBoundingClientRect().top < innerHeight)"
-        ".every((i) => i.complete && i.naturalWidth)"
-    )
+    watched.until_pictures_are_there()
 
 
 def reopen(watched: Watched, url: str, is_there: Callable[[Watched], None]) -> float:

@@ -69,7 +69,7 @@ def take(shot: Shot, browser: Browser, served: Viewing) -> bytes:
     """A PNG with a palette. Raises AssertionError for a page that does what it may not."""
     with watched_page(browser, served.url, width=shot.width, height=shot.height, is_dark=shot.is_dark) as watched:
         shot.show(watched)
-        watched.page.wait_for_function("[...document.images].every((image) => image.complete)")
+        watched.until_pictures_are_there()
         watched.page.mouse.move(0, 0)
         content = watched.page.screenshot(animations="disabled")
     with Image.open(io.BytesIO(content)) as full:

@@ -118,7 +118,7 @@ def test_ten_megabytes_in_one_line_are_shown_in_parts(browser: Browser, hostile:
         assert before < 200_000
         for more in watched.get("show-more").all():
             more.click()
-        watched.page.wait_for_function(f"{length} > {before}")
+        watched.until(f"{length} > {before}")
         assert watched.page.evaluate(length) < 2_000_000
         assert hidden_in(watched.page.locator("body").inner_text().replace("\t", " ")) == set()
 

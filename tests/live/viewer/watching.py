@@ -1,5 +1,6 @@
 """A page in a real browser, watched: whatever a safe page never does is noted, and fails the test that looked at it."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,11 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 from tests.fakes.hostile_run import CANARY
 
 TIMEOUT_MS = 15_000
+_LOOK_MS = 10
+_PICTURES_ARE_THERE = """
+[...document.images].filter((image) => image.getBoundingClientRect().top < innerHeight)
+  .every((image) => image.complete && image.naturalWidth > 0)
+"""
 _TELL_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy violated: ${event.violatedDirective} by ${event.blockedURI || event.sample}`), true);
@@ -30,6 +36,17 @@ class Watched:
     def press(self, *keys: str) -> None:
         for key in keys:
             self.page.keyboard.press(key)
+
+    def until(self, expression: str) -> None:
+        """Until it is true. Playwright's own way to wait for that evaluates in the page, which its policy forbids."""
+        deadline = time.monotonic() + TIMEOUT_MS / 1000
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < deadline, f"never true: {expression}"
+            self.page.wait_for_timeout(_LOOK_MS)
+
+    def until_pictures_are_there(self) -> None:
+        """Those on the screen: the others are fetched when they come near it."""
+        self.until(_PICTURES_ARE_THERE)
 
     def open(self, url: str) -> None:
         """As whoever pastes a link: the page is loaded anew, also where only what follows its # is another."""
