@@ -39,11 +39,11 @@ def library_path(root: Path) -> str:
     return ":".join(sorted({str(path.parent) for path in root.glob("usr/lib/*/lib*.so*")}))
 
 
-def _unpack(packages: Sequence[str], root: Path) -> None:
+def download(packages: Sequence[str], archives: Path) -> None:
+    """The packages, and all that they need and this machine lacks, as files of a new folder. Raises NoPackages."""
     if not shutil.which("apt-get"):
         raise NoPackages(f"{', '.join(packages)}: made from Debian packages, and there is no apt-get")
-    with tempfile.TemporaryDirectory(dir=root.parent) as folder:
-        archives = Path(folder, "archives")
+    with tempfile.TemporaryDirectory(dir=archives.parent) as folder:
         for made in (archives / "partial", Path(folder, "lists/partial")):
             made.mkdir(parents=True)
         # Lists and archives of its own, so that nothing of the system is written; and root's apt would become _apt,
@@ -53,6 +53,12 @@ def _unpack(packages: Sequence[str], root: Path) -> None:
         apt = ["apt-get", *(f"-o{name}={value}" for name, value in settings.items())]
         _run([*apt, "update"])
         _run([*apt, "install", "--download-only", "--no-install-recommends", "--yes", "--reinstall", *packages])
+
+
+def _unpack(packages: Sequence[str], root: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=root.parent) as folder:
+        archives = Path(folder, "archives")
+        download(packages, archives)
         part = root.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         for package in sorted(archives.glob("*.deb")):

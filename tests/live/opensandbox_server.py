@@ -24,6 +24,7 @@ from pathlib import Path
 import docker
 
 from gym_core.sandbox.toolkit.cache import make_cache_folder
+from tests.live.debian_packages import NoPackages, download
 from tests.live.docker_engine import (
     BASE,
     NoEngine,
@@ -132,12 +133,11 @@ def _fetch_nftables() -> Path:
     folder = make_cache_folder() / "opensandbox-server" / "debs"
     if not folder.exists():
         part = folder.with_suffix(".part")
-        (part / "partial").mkdir(parents=True, exist_ok=True)
-        options = ("-o", f"Dir::Cache::archives={part}", "-o", "APT::Sandbox::User=root")
-        words = ("install", "--download-only", "--no-install-recommends", "--yes", "--reinstall")
-        _run(["apt-get", *words, *options, *_NFTABLES])
-        for leftover in (part / "partial", part / "lock"):
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            download(_NFTABLES, part)
+        except NoPackages as error:
+            raise NoEngine(str(error)) from error
         part.rename(folder)
     return folder
 
