@@ -131,7 +131,7 @@ class Viewer:
 
     async def _rows_route(self, request: Request) -> Response:
         run, start = self._run(request), _start(request)
-        return await _answer(request, lambda: (None, lambda: run.rows(start)))
+        return await _answer(request, lambda: (None, lambda: run.rows(start, self.url_of(run.id))))
 
     async def _rollout_route(self, request: Request) -> Response:
         run, rollout = self._run(request), request.path_params["rollout"]

@@ -139,16 +139,20 @@ def _collect(shelf: Shelf, wanted: Sequence[str], limits: ExportLimits, report: 
         "version": 1,
         "runs": run_list(runs).model_dump(mode="json"),
         "details": {run.id: run.detail().model_dump(mode="json") for run in runs},
-        "rows": {run.id: run.rows(0, limit=_ALL_TURNS).model_dump(mode="json") for run in runs},
+        "rows": {run.id: run.rows(0, _inline_url, limit=_ALL_TURNS).model_dump(mode="json") for run in runs},
         "rollouts": rollouts,
         "images": pictures.urls,
     }
 
 
+def _inline_url(sha256: str) -> str:
+    return INLINE + sha256
+
+
 def _view(run: ViewedRun, id: str, report: PageReport) -> tuple[JsonObject | None, int]:
     """The rollout as JSON and its size in bytes; None for one that cannot be read."""
     try:
-        reading = read_rollout(run, id, lambda sha256: INLINE + sha256, clip_limit=TEXT_CHARACTERS)
+        reading = read_rollout(run, id, _inline_url, clip_limit=TEXT_CHARACTERS)
     except (OSError, ValueError) as error:
         report.warnings.append(f"{id}: left out: {str(error)[:300]}")
         return None, 0

@@ -18,6 +18,8 @@ from gym_core.viewer.types import RolloutRow
 
 MAX_SHOWN = 240
 """Characters of a question, an answer or a name in a table."""
+_LARGEST = 2.0**53
+"""A page counts exactly until there."""
 _SAFE_ID = re.compile(SAFE_ID)
 _MODEL_ITEMS = frozenset({"message", "reasoning", "function_call"})
 
@@ -118,6 +120,8 @@ def read_facts(content: bytes, offset: int) -> RowFacts:
     )
     capture, sequences, timing = evidence.capture, evidence.sequences, evidence.timing
     usage = (line.response and line.response.usage) or _Usage()
+    _check_numbers(line.finished_at, *timing.model_dump().values(), usage.input_tokens, usage.output_tokens)
+    _check_numbers(line.index, line.repeat, line.attempts, *line.agent.tool_calls.values())
     failure = line.failure.kind if line.failure else None
     row = RolloutRow(
         id=line.rollout_id,
@@ -142,6 +146,7 @@ def read_facts(content: bytes, offset: int) -> RowFacts:
         model_seconds=timing.model,
         finished_at=line.finished_at,
         drifts=sum(sequences.drifts.values()) if sequences else 0,
+        picture=capture.images[0] if capture and capture.images else "",
         flags=_flags(line, evidence),
     )
     return RowFacts(
@@ -182,6 +187,12 @@ def _flags(line: _Line, evidence: EpisodeEvidence) -> list[str]:
     if evidence.sequences and any(evidence.sequences.drifts.values()):
         flags.append("drift")
     return flags + [shown(note) for note in line.agent.notes[:8]]
+
+
+def _check_numbers(*numbers: float) -> None:
+    """Raises ValueError for one that no run writes: sums and charts would be of nothing else."""
+    if wrong := next((number for number in numbers if not 0 <= number <= _LARGEST), None):
+        raise ValueError(f"a number that is none of a rollout's: {wrong}")
 
 
 def _count_turns(items: list[_Item]) -> int:

@@ -38,29 +38,32 @@ class Gallery:
     def picture(self, sha256: str) -> Picture:
         """Of one that is missing or no picture, too: its `problem` says so."""
         if sha256 not in self._known:
-            self._known[sha256] = self._look(sha256)
+            seen = None if self.received is None else sha256 in self.received
+            found = look_at(self.assets, sha256)
+            url = "" if found.problem else self.url_of(sha256)
+            self._known[sha256] = found.model_copy(update={"seen": seen, "url": url})
         return self._known[sha256]
 
     def all(self) -> list[Picture]:
         """In the order in which they were asked for."""
         return list(self._known.values())
 
-    def _look(self, sha256: str) -> Picture:
-        seen = None if self.received is None else sha256 in self.received
-        try:
-            path = self.assets.path(sha256)
-            with path.open("rb") as file:
-                media_type = sniff_media_type(file.read(_HEAD_BYTES))
-            size, (width, height) = path.stat().st_size, read_size(path)
-        except FileNotFoundError:
-            return _unshown(sha256, seen, "the file is not in the assets folder")
-        except (OSError, ValueError) as error:
-            return _unshown(sha256, seen, f"no picture: {str(error)[:200]}")
-        if media_type not in SHOWN_TYPES:
-            return _unshown(sha256, seen, f"a browser does not show {media_type or 'this'}")
-        url = self.url_of(sha256)
-        return Picture(sha256=sha256, url=url, width=width, height=height, bytes=size, seen=seen)
+
+def look_at(assets: AssetStore, sha256: str) -> Picture:
+    """What the head of its file says, without a URL. Of one that is missing or no picture, `problem` says so."""
+    try:
+        path = assets.path(sha256)
+        with path.open("rb") as file:
+            media_type = sniff_media_type(file.read(_HEAD_BYTES))
+        size, (width, height) = path.stat().st_size, read_size(path)
+    except FileNotFoundError:
+        return _unshown(sha256, "the file is not in the assets folder")
+    except (OSError, ValueError) as error:
+        return _unshown(sha256, f"no picture: {str(error)[:200]}")
+    if media_type not in SHOWN_TYPES:
+        return _unshown(sha256, f"a browser does not show {media_type or 'this'}")
+    return Picture(sha256=sha256, url="", width=width, height=height, bytes=size, seen=None)
 
 
-def _unshown(sha256: str, seen: bool | None, problem: str) -> Picture:
-    return Picture(sha256=sha256[:64], url="", width=0, height=0, bytes=0, seen=seen, problem=problem)
+def _unshown(sha256: str, problem: str) -> Picture:
+    return Picture(sha256=sha256[:64], url="", width=0, height=0, bytes=0, seen=None, problem=problem)

@@ -23,6 +23,7 @@ from gym_core.viewer.facts import RowFacts, read_facts
 from gym_core.viewer.failures import FailureIndex
 from gym_core.viewer.follow import FollowedFile
 from gym_core.viewer.live import is_written, sessions_in_flight
+from gym_core.viewer.pictures import UrlOf, look_at
 from gym_core.viewer.planned import PlannedIndex
 from gym_core.viewer.types import BrokenAttempt, InFlight, RowsPage, RunCard, RunDetail, RunState
 
@@ -52,6 +53,7 @@ class ViewedRun:
         self._metrics: tuple[object, MetricsReport] | None = None
         self._manifest: tuple[object, JsonObject | None] = (None, None)
         self._is_written = False
+        self._shown: dict[str, bool] = {}
 
     # -- reading on -----------------------------------------------------------
 
@@ -157,15 +159,23 @@ class ViewedRun:
             tally.note(key, evidence, {}, ended_at=failed_at)
         return tally.total()
 
-    def rows(self, start: int, limit: int = MAX_ROWS_A_PAGE) -> RowsPage:
+    def rows(self, start: int, url_of: UrlOf, limit: int = MAX_ROWS_A_PAGE) -> RowsPage:
         with self._lock:
             found = self._facts[start : start + limit]
+            hashes = dict.fromkeys(facts.row.picture for facts in found if facts.row.picture)
             return RowsPage(
                 generation=self._generation,
                 start=start,
                 total=len(self._facts),
                 rows=[facts.row for facts in found],
+                pictures={sha256: url_of(sha256) for sha256 in hashes if self._is_shown(sha256)},
             )
+
+    def _is_shown(self, sha256: str) -> bool:
+        """Whether a browser can show the picture; each is looked at once."""
+        if sha256 not in self._shown:
+            self._shown[sha256] = not look_at(self.assets, sha256).problem
+        return self._shown[sha256]
 
     def rollout_ids(self) -> list[str]:
         with self._lock:

@@ -128,6 +128,8 @@ class RolloutRow(Wire):
     model_seconds: float
     finished_at: float
     drifts: int
+    picture: str = ""
+    """SHA-256 of the first picture that the model received: the puzzle, as a rule; "" for none."""
     flags: list[str]
     """What someone should look at: "capture_incomplete", "drift", or an agent's note."""
 
@@ -137,6 +139,8 @@ class RowsPage(Wire):
     start: int
     total: int
     rows: list[RolloutRow]
+    pictures: dict[str, str] = {}
+    """SHA-256 to URL of their `picture`s, those that can be shown."""
 
 
 class Clip(Wire):

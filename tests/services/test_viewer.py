@@ -67,6 +67,23 @@ async def test_the_page_can_be_walked_from_the_list_to_a_text(small: MadeRun) ->
         assert "immutable" in picture.headers["cache-control"]
 
 
+async def test_a_table_shows_the_puzzle_of_each_row(small: MadeRun) -> None:
+    async with _browser(small.path) as browser:
+        run = await _first_run(browser)
+        page = RowsPage.model_validate_json((await browser.get(f"/api/runs/{run}/rows")).content)
+        assert {row.picture for row in page.rows} == set(page.pictures)
+        for url in page.pictures.values():
+            assert (await browser.get(url)).status_code == 200
+
+
+async def test_a_table_shows_no_picture_that_is_none(hostile: HostileRun) -> None:
+    async with _browser(hostile.run.path) as browser:
+        run = await _first_run(browser)
+        page = RowsPage.model_validate_json((await browser.get(f"/api/runs/{run}/rows")).content)
+        hidden = [row for row in page.rows if row.picture and row.picture not in page.pictures]
+        assert [row.id for row in hidden] == [hostile.rollouts()[len(ATTACKS) + 1]]
+
+
 async def test_more_of_a_text_is_given_from_where_one_stopped(hostile: HostileRun) -> None:
     async with _browser(hostile.run.path) as browser:
         run = await _first_run(browser)

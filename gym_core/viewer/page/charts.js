@@ -76,7 +76,7 @@ export function histogram(values, label, isWhole) {
   if (!values.length || largest <= 0) return h("p", { class: "faint" }, "nothing to show yet");
   const step = isWhole ? Math.max(1, Math.ceil(niceStep(largest / BINS))) : niceStep(largest / BINS);
   const bins = Array.from({ length: Math.floor(largest / step) + 1 }, () => ({ right: 0, wrong: 0, masked: 0 }));
-  for (const { value, tone } of values) bins[Math.min(bins.length - 1, Math.floor(value / step))][tone] += 1;
+  for (const { value, tone } of values) bins[Math.max(0, Math.min(bins.length - 1, Math.floor(value / step)))][tone] += 1;
   const tallest = Math.max(...bins.map((bin) => bin.right + bin.wrong + bin.masked));
   const each = WIDTH / bins.length;
   const bars = [];

@@ -30,6 +30,7 @@ export function useKeys(keys) {
 export function openOverlay(element, keys, onClose) {
   closeOverlay();
   const before = document.activeElement;
+  document.getElementById("app").inert = true;
   state.overlay = { element, keys, onClose, before };
   document.body.append(element);
   const first = element.querySelector("[data-focus]") || element.querySelector("button");
@@ -41,6 +42,7 @@ export function closeOverlay() {
   if (!overlay) return false;
   state.overlay = null;
   overlay.element.remove();
+  document.getElementById("app").inert = false;
   if (overlay.onClose) overlay.onClose();
   if (overlay.before && overlay.before.isConnected) overlay.before.focus({ preventScroll: true });
   return true;

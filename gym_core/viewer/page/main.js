@@ -42,7 +42,9 @@ function start() {
     },
     fail(error) {
       trouble.hidden = error === null;
-      if (error !== null) replace(trouble, error instanceof Gone ? error.message : "The viewer's server does not answer. Is `gym view` still running?");
+      if (error === null) return;
+      if (!(error instanceof Gone)) console.error(error);
+      replace(trouble, error instanceof Gone ? error.message : `This page met something that it cannot show: ${error.message}`);
     },
   };
 

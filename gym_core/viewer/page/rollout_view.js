@@ -163,6 +163,7 @@ export function showRollout(app, source, run, rollout) {
 
   function go(number) {
     const all = shell.querySelectorAll(".turn");
+    if (number > all.length) below.querySelector("[data-testid=more-turns]")?.click();
     current = Math.max(1, Math.min(all.length, number));
     all.forEach((turn) => turn.toggleAttribute("data-selected", Number(turn.dataset.turn) === current));
     const target = all[current - 1];

@@ -16,6 +16,7 @@ export function showRun(app, source, run) {
   const choice = chosen.get(run) || { text: "", verdict: "all", category: "", subtype: "", failure: "", selected: null, order: [] };
   chosen.set(run, choice);
   const rows = [];
+  const thumbs = Object.create(null);
   let generation = null;
   let state = "running";
 
@@ -35,7 +36,7 @@ export function showRun(app, source, run) {
   const clear = h("button", { class: "quiet", type: "button", testid: "clear", on: { click: () => set({ text: "", verdict: "all", category: "", subtype: "", failure: "" }) } }, "Clear");
   const table = makeTable({
     testid: "rollouts",
-    columns: columns(),
+    columns: columns((row) => source.pictureUrl({ sha256: row.picture, url: thumbs[row.picture] || "" })),
     link: (row) => (source.hasRollout(run, row.id) ? rolloutAddress(run, row.id) : null),
     onSort: () => filterRows(),
   });
@@ -88,6 +89,7 @@ export function showRun(app, source, run) {
       if (page.generation !== generation) return;
       if (!page.rows.length) break;
       rows.push(...page.rows);
+      Object.assign(thumbs, page.pictures);
     }
   }
 
@@ -166,8 +168,9 @@ function matches(row, choice, searched) {
   return searched.every((word) => text.includes(word));
 }
 
-function columns() {
+function columns(pictureOf) {
   return [
+    { name: "picture", label: "", title: "The puzzle", width: "30px", sort: (row) => row.picture, cell: (row) => tinyPicture(pictureOf(row)) },
     {
       name: "outcome",
       label: "Outcome",
@@ -186,6 +189,12 @@ function columns() {
     { name: "seconds", label: "Time", width: "86px", align: "number", sort: (row) => row.seconds, cell: (row) => seconds(row.seconds) },
     { name: "flags", label: "Look", title: "What someone should look at", hide: "wide", width: "82px", sort: (row) => -row.flags.length, cell: (row) => (row.flags.length ? chip(row.flags.length > 1 ? `${row.flags.length} notes` : words(row.flags[0]), "warn", { title: row.flags.join(", ") }) : null) },
   ];
+}
+
+function tinyPicture(url) {
+  if (!url) return null;
+  const image = h("img", { class: "tiny", src: url, alt: "", loading: "lazy", decoding: "async", testid: "tiny-picture", on: { error: () => image.remove() } });
+  return image;
 }
 
 function unique(values) {

@@ -73,6 +73,8 @@ export class ServerSource {
       headers: { ...headers, Authorization: `Bearer ${this.token}` },
       cache: "no-store",
       credentials: "omit",
+    }).catch(() => {
+      throw new Gone("The viewer's server does not answer. Is `gym view` still running?");
     });
     if (reply.ok || reply.status === 304) return reply;
     const message = await reply.json().then((body) => body.error.message, () => reply.statusText);
