@@ -3,9 +3,13 @@
 import pytest
 
 from gym_core.errors import SandboxUnavailable
+from gym_core.sandbox.addresses import own_addresses
 from gym_core.sandbox.contract import ExecResult, Launch, SandboxSpec
 from gym_core.sandbox.inspection import inspect
+from gym_core.sandbox.providers.opensandbox import OpenSandboxProvider
+from tests.fakes.opensandbox import MemoryInside, open_opensandbox
 from tests.fakes.sandbox import FakeProvider, FakeSandbox
+from tests.sandboxes.opensandbox import settings_for
 
 ANSWERED = b"model HTTP/1.0 200 OK\nshut\n"
 
@@ -45,3 +49,27 @@ async def test_the_step_that_failed_is_named_and_nothing_stays(sees: bytes, prog
 async def test_an_address_of_another_machine_is_refused_with_words() -> None:
     with pytest.raises(SandboxUnavailable, match=r"nothing can listen on 192\.0\.2\.1"):
         await inspect(FakeProvider(), SandboxSpec(), model_host="192.0.2.1")
+
+
+async def test_a_sandbox_of_an_opensandbox_server_is_inspected_with_the_real_sdk() -> None:
+    host = next(iter(own_addresses()), None)
+    if host is None:
+        pytest.skip("this machine has no address but loopback, and a sandbox elsewhere needs one")
+
+    def run(launch: Launch, sandbox: FakeSandbox) -> ExecResult:
+        return ExecResult(exit_code=0, stdout=ANSWERED if launch.argv[0] == "bash" else b"OpenCode 1.17.11\n")
+
+    async def inside(name: str, body: dict[str, object]) -> MemoryInside:
+        return MemoryInside(run)
+
+    async with open_opensandbox(inside) as server:
+        provider = OpenSandboxProvider(settings_for(server))
+        try:
+            found = await inspect(provider, SandboxSpec(), model_host=host)
+            assert (found.enforced.provider, found.programs) == ("opensandbox", ["OpenCode 1.17.11"])
+            # An address that is let through as a whole is not tried at another port; the others are.
+            assert found.enforced.network in ("host", "exact_port")
+            assert ("169.254.169.254:80" in found.shut, found.model_url.startswith("http://")) == (True, True)
+            assert await provider.list() == []
+        finally:
+            await provider.aclose()
