@@ -13,8 +13,13 @@ from model_servers.scripted_model.endpoint import MODEL_NAME, make_endpoint
 ENDPOINT_PATH = "/scripted_endpoint"
 
 
-class ScriptedModel(ModelServer[ModelServerConfig]):
-    config_type = ModelServerConfig
+class ScriptedModelConfig(ModelServerConfig):
+    looks: bool = True
+    """false: a policy that guesses without a look at any picture, for what a benchmark gives to guesses."""
+
+
+class ScriptedModel(ModelServer[ScriptedModelConfig]):
+    config_type = ScriptedModelConfig
 
     def endpoint_settings(self) -> EndpointSettings:
         return EndpointSettings(
@@ -25,4 +30,4 @@ class ScriptedModel(ModelServer[ModelServerConfig]):
 
     def add_routes(self, app: FastAPI) -> None:
         super().add_routes(app)
-        app.mount(ENDPOINT_PATH, make_endpoint())
+        app.mount(ENDPOINT_PATH, make_endpoint(looks=self.config.looks))

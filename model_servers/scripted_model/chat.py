@@ -1,6 +1,6 @@
 """The part of a chat-completions request that the scripted policy reads, and the turn it makes of it.
 
-Requests come from strangers: unknown fields are ignored, images are not decoded, nothing is trusted.
+Requests come from strangers: unknown fields are ignored, images are decoded by players alone, nothing is trusted.
 """
 
 import hashlib
@@ -16,9 +16,14 @@ class _Stranger(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class ImageUrl(_Stranger):
+    url: str = ""
+
+
 class ContentPart(_Stranger):
     type: str
     text: str | None = None
+    image_url: ImageUrl | None = None
 
 
 class CalledFunction(_Stranger):
@@ -46,6 +51,11 @@ class ChatMessage(_Stranger):
     @property
     def has_image(self) -> bool:
         return isinstance(self.content, list) and any(part.type == "image_url" for part in self.content)
+
+    @property
+    def image_urls(self) -> list[str]:
+        parts = self.content if isinstance(self.content, list) else []
+        return [part.image_url.url for part in parts if part.image_url]
 
 
 class DeclaredFunction(_Stranger):

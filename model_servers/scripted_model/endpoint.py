@@ -77,8 +77,8 @@ class _Completion:
         return self.head | {"object": "chat.completion.chunk", "choices": [choice]}
 
 
-def make_endpoint() -> FastAPI:
-    """The app with POST /v1/chat/completions and GET /v1/models; all else is 404."""
+def make_endpoint(*, looks: bool = True) -> FastAPI:
+    """The app with POST /v1/chat/completions and GET /v1/models; all else is 404. One that does not look guesses."""
     solvers()  # a broken one is found now and not in the middle of a run
     app = FastAPI(title="scripted_model", docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -98,7 +98,7 @@ def make_endpoint() -> FastAPI:
             chat = ChatRequest.model_validate_json(body)
         except ValidationError as error:
             return _error(400, f"not a chat-completions request: {error.error_count()} mistakes, first {_first(error)}")
-        turn = next_turn(chat.messages, chat.tool_names)
+        turn = next_turn(chat.messages, chat.tool_names, looks=looks)
         completion = _Completion(chat, turn, conversation_digest(chat.messages))
         if chat.stream:
             return StreamingResponse(_events(completion.as_chunks()), media_type="text/event-stream")

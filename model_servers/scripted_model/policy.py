@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from model_servers.scripted_model.chat import ChatMessage, ToolCall, Turn
 from model_servers.scripted_model.library import Solver, solver_for
+from model_servers.scripted_model.players.contract import Player, View, player_for
+from model_servers.scripted_model.players.registry import PLAYERS
 
 BASH = "bash"
 READ = "read"
@@ -48,18 +50,26 @@ class _Episode:
     """Path of the image in the sandbox, as the harness told it."""
     results: tuple[str, ...]
     """Outputs of the tool calls since that message. By count, not by tool: a harness may rename a call that failed."""
+    image_urls: tuple[str, ...]
+    """Of all pictures since that message began."""
 
     @property
     def finding(self) -> Finding | None:
         return next((found for output in reversed(self.results) if (found := _read_finding(output))), None)
 
 
-def next_turn(messages: Sequence[ChatMessage], tools: Set[str]) -> Turn:
+def next_turn(messages: Sequence[ChatMessage], tools: Set[str], *, looks: bool = True) -> Turn:
     """The assistant's next turn, given the conversation and the names of the declared tools.
 
-    At most one call to measure and one to look, whatever comes back: the policy always ends.
+    At most one call to measure and one to look, whatever comes back, or as many as a player makes: the policy always
+    ends. One that does not look guesses at once.
     """
     episode = _read_episode(messages)
+    if player := player_for(PLAYERS, episode.prompt):
+        view = View(episode.prompt, episode.image_urls, episode.results, tools)
+        return _played(player, view) if looks else player.guess(view)
+    if not looks:
+        return _guess(episode.prompt, reason="I did not look.")
     finding = episode.finding
     if finding is not None:
         if finding.picture and READ in tools and len(episode.results) == 1:
@@ -76,10 +86,18 @@ def next_turn(messages: Sequence[ChatMessage], tools: Set[str]) -> Turn:
 def _read_episode(messages: Sequence[ChatMessage]) -> _Episode:
     start = max((i for i, message in enumerate(messages) if _is_question(message)), default=None)
     if start is None:
-        return _Episode(prompt="", has_image=False, path=None, results=())
+        return _Episode(prompt="", has_image=False, path=None, results=(), image_urls=())
     question = messages[start]
     results = tuple(message.text for message in messages[start:] if message.role == "tool")
-    return _Episode(question.text, question.has_image, _image_path(question.text), results)
+    image_urls = tuple(url for message in messages[start:] for url in message.image_urls)
+    return _Episode(question.text, question.has_image, _image_path(question.text), results, image_urls)
+
+
+def _played(player: Player, view: View) -> Turn:
+    try:
+        return player.play(view)
+    except ValueError as error:
+        return _guess(view.question, reason=f"I could not look at a picture: {error}.")
 
 
 def _is_question(message: ChatMessage) -> bool:

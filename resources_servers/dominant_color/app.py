@@ -1,0 +1,64 @@
+"""Dominant colour: pictures come one by one, by a tool; the most frequent colour of each is to be recalled in order."""
+
+import re
+from typing import Any
+
+from gym_core.capture.images import parse_data_url
+from gym_core.judging.answers import extract_answer
+from gym_core.servers.resources import Submission
+from gym_core.servers.tools import (
+    Tool,
+    ToolArguments,
+    ToolError,
+    ToolOutput,
+    ToolResourcesServer,
+    ToolResourcesServerConfig,
+    ToolSession,
+)
+from gym_core.types.task import TaskData
+from gym_core.types.verification import Verification
+
+_SEPARATORS = re.compile(r"\s*(?:,|;|->|→|\band\b)\s*|\s+")
+
+
+class DominantColorTask(TaskData):
+    expected_answer: str
+    """The colours in the order of the pictures, "red, blue, green"."""
+    later_images: list[str]
+    """`data:` URLs of the pictures after the one in the prompt."""
+
+
+class NoArguments(ToolArguments):
+    pass
+
+
+class DominantColorServer(ToolResourcesServer[DominantColorTask, ToolResourcesServerConfig]):
+    task_type = DominantColorTask
+
+    def list_tools(self, task: DominantColorTask) -> list[Tool[Any]]:
+        return [Tool("see_next_image", "Shows the next picture.", NoArguments, see_next_image)]
+
+    async def verify(self, submission: Submission[DominantColorTask]) -> Verification:
+        answer = extract_answer(submission.text).answer or ""
+        said, right = _colors(answer), _colors(submission.task.expected_answer)
+        in_place = sum(a == b for a, b in zip(said, right, strict=False))
+        return Verification(
+            reward=float(said == right),
+            details={
+                "extracted_answer": answer,
+                "colors_in_place": in_place,
+                "images_seen": sum(1 for _ in submission.response.images()),
+            },
+        )
+
+
+def see_next_image(session: ToolSession[DominantColorTask], _: NoArguments) -> ToolOutput:
+    # Nothing else is put on this shelf, so it knows how far the model has come.
+    n_shown, later = len(session.shelf), session.task.later_images
+    if n_shown == len(later):
+        raise ToolError("there is no picture left: answer now")
+    return ToolOutput([f"Picture {n_shown + 2} of {len(later) + 1}.", parse_data_url(later[n_shown])])
+
+
+def _colors(answer: str) -> list[str]:
+    return [word for word in _SEPARATORS.split(answer.casefold().strip(" .[](){}")) if word]
