@@ -5,58 +5,31 @@ analysis may see (gold, level, the boxes that hold the evidence) stays outside `
 """
 
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass
+import logging
 from pathlib import Path
-from typing import Annotated
 
 from PIL import Image
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import ValidationError
 
-from benchmarks.visual_puzzles_opencode.puzzles.contract import GENERATOR_VERSION, LEVELS, Puzzle, puzzle_rng
+from benchmarks.visual_puzzles_opencode.puzzles.contract import GENERATOR_VERSION
 from benchmarks.visual_puzzles_opencode.puzzles.registry import SUBTYPES
-from gym_core.config.nearest import hint
+from benchmarks.visual_puzzles_opencode.selection import (
+    PrepareArgs,
+    Proportions,
+    PuzzleTask,
+    missing_subtypes,
+    puzzle_tasks,
+)
 from gym_core.config.violations import violations
 from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.prepared import write_dataset
 from gym_core.datasets.visual_question import VisualQuestion, to_task_row
 from gym_core.errors import ConfigError
-from gym_core.types.wire import JsonObject, Wire
+from gym_core.types.wire import JsonObject
 
 TASKSET = "visual_puzzles"
-FIRST_TASK_ID = 900_000
-"""Far above BabyVision's ids, so that rows of both can lie in one file."""
 
-_SEED_STRIDE = 1_000_000
-"""Rounds per seed: two seeds share no puzzle."""
-
-
-def _known_subtype(name: str) -> str:
-    if name not in SUBTYPES:
-        raise ValueError(f"unknown subtype {name!r}{hint(name, SUBTYPES)}")
-    return name
-
-
-class PrepareArgs(Wire):
-    """What to draw; `prepare_args` of the benchmark's config."""
-
-    seed: Annotated[int, Field(ge=0)] = 0
-    per_level: Annotated[int, Field(gt=0, le=_SEED_STRIDE)] = 1
-    """Puzzles of each subtype at each level: 1 makes 24 tasks of the eight subtypes."""
-    subtypes: tuple[Annotated[str, AfterValidator(_known_subtype)], ...] = tuple(SUBTYPES)
-    levels: tuple[Annotated[int, Field(ge=min(LEVELS), le=max(LEVELS))], ...] = LEVELS
-
-
-@dataclass(frozen=True)
-class PuzzleTask:
-    """A puzzle with what names it."""
-
-    task_id: int
-    subtype: str
-    level: int
-    seed: int
-    """Of this puzzle: `puzzle_rng(subtype, seed, level)` draws it again."""
-    puzzle: Puzzle
+log = logging.getLogger(__name__)
 
 
 def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
@@ -66,28 +39,10 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     except ValidationError as error:
         mistakes = violations(error, PrepareArgs, "prepare_args")
         raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
+    if checked.proportions is not Proportions.DEMO and checked.subtypes is None and missing_subtypes():
+        log.warning("subtypes without a generator are left out", extra={"subtypes": ", ".join(missing_subtypes())})
     write_dataset(map(_row_with_image, puzzle_tasks(checked)), jsonl_fpath)
     return jsonl_fpath
-
-
-def puzzle_tasks(args: PrepareArgs) -> Iterator[PuzzleTask]:
-    """Round by round through all subtypes and levels, so that the first rows of a file are a fair sample of it.
-
-    A puzzle's id depends on its round, subtype and level alone: filters leave out ids, they do not move them.
-    """
-    all_subtypes = list(SUBTYPES)
-    for round_index in range(args.per_level):
-        seed = args.seed * _SEED_STRIDE + round_index
-        for subtype in (name for name in all_subtypes if name in args.subtypes):
-            for level in (level for level in LEVELS if level in args.levels):
-                cell = all_subtypes.index(subtype) * len(LEVELS) + LEVELS.index(level)
-                yield PuzzleTask(
-                    task_id=FIRST_TASK_ID + round_index * len(all_subtypes) * len(LEVELS) + cell,
-                    subtype=subtype,
-                    level=level,
-                    seed=seed,
-                    puzzle=SUBTYPES[subtype].generate(puzzle_rng(subtype, seed, level), level),
-                )
 
 
 def _row_with_image(task: PuzzleTask) -> tuple[JsonObject, PreparedImage]:

@@ -1,4 +1,4 @@
-"""The subtypes by name, in BabyVision's spelling. A new one is a module and a line here, at the end: task ids count."""
+"""The subtypes by name, in BabyVision's spelling, and how many rows of each BabyVision has. A new one adds a module."""
 
 from benchmarks.visual_puzzles_opencode.puzzles import (
     connect_the_lines,
@@ -23,4 +23,36 @@ _MODULES: tuple[Subtype, ...] = (
     mirroring_patterns,
 )
 
-SUBTYPES: dict[str, Subtype] = {module.SUBTYPE: module for module in _MODULES}
+BABYVISION_ROWS: dict[str, int] = {
+    "Find the different": 16,
+    "Count Same Patterns": 35,
+    "Count Clusters": 18,
+    "Maze": 20,
+    "Connect the lines": 19,
+    "Lines Observation": 9,
+    "Metro map": 12,
+    "Mirroring Patterns": 10,
+    "Find the same": 17,
+    "Find the shadow": 23,
+    "Reconstruction": 14,
+    "2D Pattern Completion": 20,
+    "Pattern and Color Completion": 20,
+    "Recognize numbers and letters": 23,
+    "3D Views": 27,
+    "3D Cube Unfold": 12,
+    "Paper Folding": 12,
+    "3D Pattern Completion": 18,
+    "Count 3D blocks": 22,
+    "Overlay Patterns": 17,
+    "Logic Patterns": 14,
+    "Rotation Patterns": 10,
+}
+"""BabyVision's 388 rows by subtype. The order stays as it is: task ids count by it."""
+
+_BY_NAME = {module.SUBTYPE: module for module in _MODULES}
+
+SUBTYPES: dict[str, Subtype] = {name: _BY_NAME[name] for name in BABYVISION_ROWS if name in _BY_NAME}
+"""In the order of `BABYVISION_ROWS`, whatever the order of the modules."""
+
+DEMO_SUBTYPES: tuple[str, ...] = tuple(BABYVISION_ROWS)[:8]
+"""Those that a run draws where its config asks for no others: few enough for a run of a minute."""

@@ -1,12 +1,22 @@
 """The prepared dataset: BabyVision's fields, gold outside the prompt, ids that filters do not move."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
 
-from benchmarks.visual_puzzles_opencode.prepare import FIRST_TASK_ID, PrepareArgs, prepare, puzzle_tasks
-from benchmarks.visual_puzzles_opencode.puzzles.registry import SUBTYPES
+from benchmarks.visual_puzzles_opencode.prepare import prepare
+from benchmarks.visual_puzzles_opencode.puzzles import find_the_different
+from benchmarks.visual_puzzles_opencode.puzzles.registry import BABYVISION_ROWS, DEMO_SUBTYPES, SUBTYPES
+from benchmarks.visual_puzzles_opencode.selection import (
+    FIRST_LATER_ID,
+    FIRST_TASK_ID,
+    PrepareArgs,
+    Proportions,
+    missing_subtypes,
+    puzzle_tasks,
+)
 from gym_core.datasets.prepared import read_dataset
 from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject
@@ -14,11 +24,11 @@ from gym_core.types.wire import JsonObject
 CONFIG = Path(__file__).parents[3] / "benchmarks" / "visual_puzzles_opencode" / "config.yaml"
 
 
-def test_one_puzzle_of_each_subtype_and_level_can_be_read_back(tmp_path: Path) -> None:
+def test_one_puzzle_of_each_level_of_the_demos_subtypes_can_be_read_back(tmp_path: Path) -> None:
     path = prepare({}, tmp_path / "puzzles.jsonl")
     tasks = list(read_dataset(path))
-    assert len(tasks) == len(SUBTYPES) * 3
-    assert {task.task_data["l2_category"] for task in tasks} == set(SUBTYPES)
+    assert len(tasks) == 24
+    assert {task.task_data["l2_category"] for task in tasks} == set(DEMO_SUBTYPES)
     assert len({task.id.task_id for task in tasks}) == len(tasks)
     assert len(list((tmp_path / "puzzles_assets").iterdir())) == len(tasks)
 
@@ -53,11 +63,65 @@ def test_filters_leave_ids_where_they_are() -> None:
         assert everything[task.subtype, task.level, task.seed] == task.task_id
 
 
+def test_ids_are_those_of_the_subtype_whatever_is_chosen_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for subtype in SUBTYPES:
+        monkeypatch.setitem(SUBTYPES, subtype, find_the_different)
+    later = [name for name in SUBTYPES if name not in DEMO_SUBTYPES]
+    args = PrepareArgs(proportions=Proportions.EVEN, per_level=2)
+    ids = {(task.subtype, task.level, task.seed): task.task_id for task in puzzle_tasks(args)}
+    assert len(set(ids.values())) == len(ids) == len(SUBTYPES) * 6
+    assert ids["Mirroring Patterns", 3, 1] == FIRST_TASK_ID + 47
+    for subtype in later:
+        assert ids[subtype, 1, 0] == FIRST_LATER_ID + 3 * (list(BABYVISION_ROWS).index(subtype) - 8)
+        assert ids[subtype, 1, 1] == ids[subtype, 1, 0] + 42
+    for proportions in (Proportions.BABYVISION, Proportions.MINI):
+        for task in puzzle_tasks(PrepareArgs(proportions=proportions)):
+            assert ids.get((task.subtype, task.level, task.seed), task.task_id) == task.task_id
+
+
+def test_babyvisions_proportions_give_its_rows_with_the_levels_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    for subtype in SUBTYPES:
+        monkeypatch.setitem(SUBTYPES, subtype, find_the_different)
+    tasks = list(puzzle_tasks(PrepareArgs(proportions=Proportions.BABYVISION)))
+    assert Counter(task.subtype for task in tasks) == {name: BABYVISION_ROWS[name] for name in SUBTYPES}
+    assert len({task.task_id for task in tasks}) == len(tasks)
+    for subtype in SUBTYPES:
+        levels = Counter(task.level for task in tasks if task.subtype == subtype)
+        assert max(levels.values()) - min(levels.values()) <= 1
+    assert sum(BABYVISION_ROWS.values()) == 388
+    assert len(BABYVISION_ROWS) == 22
+
+
+@pytest.mark.parametrize("levels", [(1, 2, 3), (2,)])
+def test_the_mini_set_has_two_of_each_subtype(levels: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    for subtype in SUBTYPES:
+        monkeypatch.setitem(SUBTYPES, subtype, find_the_different)
+    tasks = list(puzzle_tasks(PrepareArgs(proportions=Proportions.MINI, levels=levels)))
+    assert Counter(task.subtype for task in tasks) == dict.fromkeys(SUBTYPES, 2)
+    assert {task.level for task in tasks} == {levels[0], levels[-1]}
+    assert len({task.task_id for task in tasks}) == len(tasks)
+
+
+def test_subtypes_without_a_generator_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(SUBTYPES, "Maze")
+    for subtype in SUBTYPES:
+        monkeypatch.setitem(SUBTYPES, subtype, find_the_different)
+    assert "Maze" in missing_subtypes()
+    prepare({"proportions": "mini"}, tmp_path / "puzzles.jsonl")
+    [warning] = caplog.records
+    assert "Maze" in vars(warning)["subtypes"]
+
+
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
         ({"subtypes": ["Mazes"]}, r"prepare_args.subtypes.*'Mazes'.*Maze\b"),
         ({"levels": [4]}, "prepare_args.levels"),
+        ({"levels": []}, "prepare_args.levels"),
+        ({"proportions": "mine"}, "prepare_args.proportions"),
+        ({"proportions": "mini", "per_level": 2}, "per_level does not go with proportions 'mini'"),
         ({"per_level": 0}, "prepare_args.per_level"),
         ({"seed": -1}, "prepare_args.seed"),
         ({"sed": 1}, "prepare_args.sed"),
@@ -69,7 +133,7 @@ def test_mistakes_in_the_arguments_are_named(mistake: JsonObject, message: str, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_benchmarks_config_asks_for_a_puzzle_of_each_kind_and_grades_without_a_judge_model() -> None:
+def test_the_benchmarks_config_asks_for_the_demos_puzzles_and_grades_without_a_judge_model() -> None:
     config = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     [dataset] = config["visual_puzzles_opencode"]["environment_servers"]["single_agent_turn_legacy"]["datasets"]
     assert PrepareArgs.model_validate(dataset["prepare_args"]) == PrepareArgs()
