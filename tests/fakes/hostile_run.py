@@ -146,10 +146,11 @@ def _hostile_endpoint() -> EndpointReport:
 
 def _one_an_attack(right_ones: int) -> Iterator[MadeRollout]:
     for index, attack in enumerate(ATTACKS):
-        yield replace(_rollout(index, attack), reward=float(index % 2 == right_ones))
+        yield replace(hostile_rollout(index, attack), reward=float(index % 2 == right_ones))
 
 
-def _rollout(index: int, attack: str) -> MadeRollout:
+def hostile_rollout(index: int, attack: str) -> MadeRollout:
+    """One in which everything is that attack."""
     turns = [
         MadeTurn(
             text=attack,

@@ -23,9 +23,9 @@ _URL = re.compile(r"http://\S+")
 class Viewing:
     url: str
     """With the token, as the command prints it."""
-    pid: int
     said: str
     """By the command until then."""
+    _process: "subprocess.Popen[bytes]"
 
     @property
     def origin(self) -> str:
@@ -36,8 +36,14 @@ class Viewing:
         """A deep link, such as "#/run/x". It carries no token: the browser that saw `url` keeps it."""
         return f"{self.origin}/page/{view}"
 
+    def end(self) -> None:
+        """By Ctrl-C."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        assert self._process.wait(_STOP_TIMEOUT_S) in (0, 130)
+
     def memory_mib(self) -> float:
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
@@ -48,9 +54,9 @@ def viewing(*words: str | Path) -> Iterator[Viewing]:
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         url, said = _url_of(process)
-        yield Viewing(url, process.pid, said)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(_STOP_TIMEOUT_S) in (0, 130)
+        served = Viewing(url, said, process)
+        yield served
+        served.end()
     finally:
         if process.poll() is None:
             process.kill()

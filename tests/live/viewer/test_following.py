@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.fakes.made_runs import GrowingRun, growing_run, made_rollout
+from gym_core.rollout.sink import read_rows, rewrite
+from tests.fakes.made_runs import GrowingRun, growing_run, made_rollout, write_small_run
 from tests.live.viewer.serving import Viewing, viewing
 from tests.live.viewer.watching import watched_page
 
@@ -72,6 +73,33 @@ def test_a_run_that_ended_with_half_a_line_says_so_and_shows_the_rest(
         expect(watched.get("problem")).to_contain_text("cut off")
         expect(watched.get("state")).to_have_text("partial")
         expect(watched.get("row")).to_have_count(3)
+
+
+def test_a_run_whose_file_is_replaced_is_read_anew(browser: Browser, growing: GrowingRun, viewed: Viewing) -> None:
+    """As a resume does, which moves masked rollouts out of it."""
+    with watched_page(browser, viewed.url) as watched:
+        watched.get("run").click()
+        expect(watched.get("row")).to_have_count(3)
+        growing.end()
+        rewrite(growing.run.path, list(read_rows(growing.run.path))[1:])
+        expect(watched.get("row")).to_have_count(2)
+        expect(watched.get("figure-measured")).to_contain_text("2")
+
+
+def test_the_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(browser: Browser, tmp_path: Path) -> None:
+    run = write_small_run(tmp_path)
+    with viewing(run.path) as served:
+        port = served.origin.rpartition(":")[2]
+        with watched_page(browser, served.url) as watched:
+            expect(watched.get("run")).to_have_count(1)
+            served.end()
+            expect(watched.get("trouble")).to_contain_text("does not answer")
+            with viewing(run.path, "--port", port) as again:
+                expect(watched.get("trouble")).to_contain_text("no valid key")
+                watched.open(again.url)
+                expect(watched.get("run")).to_have_count(1)
+                expect(watched.get("trouble")).to_be_hidden()
+            watched.complaints.clear()
 
 
 def test_a_run_that_appears_in_a_folder_appears_in_the_list(browser: Browser, tmp_path: Path) -> None:

@@ -1,12 +1,25 @@
 """A run in which everything is an attack is shown as text: nothing of it is executed, fetched, or hidden."""
 
+import http.client
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.fakes.hostile_run import ATTACKS, CANARY, EVIL_HOST, MARKUP, SEEN, HostileRun, hidden_in
+from gym_core.cli.main import main
+from tests.fakes.hostile_run import (
+    ATTACKS,
+    CANARY,
+    EVIL_HOST,
+    MARKUP,
+    SEEN,
+    HostileRun,
+    hidden_in,
+    hostile_rollout,
+    write_hostile_run,
+)
 from tests.live.viewer.serving import Viewing, viewing
 from tests.live.viewer.watching import Watched, watched_page
 
@@ -157,10 +170,26 @@ def test_no_address_leads_to_a_file_outside_the_assets(browser: Browser, hostile
         ]
 
 
+def test_a_rollout_that_is_still_played_shows_attacks_as_text(browser: Browser, tmp_path: Path) -> None:
+    """It is read from its calls, as they were sent, and not from a line that was checked."""
+    run = write_hostile_run(tmp_path, huge_line_bytes=1000).run
+    with run.opened(), viewing(run.path) as served, watched_page(browser, served.url) as watched:
+        for attack in ATTACKS[::12]:
+            run.begin(replace(hostile_rollout(1000, attack), attempt=1), 3)
+        open_hostile_run(watched)
+        expect(watched.get("flight")).to_have_count(len(ATTACKS[::12]))
+        links = [str(link.get_attribute("href")) for link in watched.get("flight").all()]
+        for link in links:
+            watched.page.goto(served.at(link))
+            expect(watched.get("turn").first).to_be_visible()
+            open_everything(watched)
+            text = watched.page.locator("body").inner_text()
+            assert text.count(SEEN) > 10
+            assert hidden_in(text.replace("\t", " ")) == set()
+
+
 def test_another_sites_name_for_this_machine_is_refused(viewed: Viewing) -> None:
     """A page that had its own name point here would read everything else."""
-    import http.client
-
     host, _, port = viewed.origin.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=10)
     connection.request("GET", "/page/", headers={"Host": f"{EVIL_HOST}:{port}"})
@@ -174,8 +203,6 @@ def test_the_command_prints_nothing_that_drives_the_terminal(viewed: Viewing) ->
 
 
 def test_an_exported_file_shows_attacks_as_text(browser: Browser, hostile: HostileRun, tmp_path: Path) -> None:
-    from gym_core.cli.main import main
-
     output = tmp_path / "out.html"
     assert main(["view", "--export", str(output), str(hostile.run.path)]) == 0
     with watched_page(browser, output.as_uri(), is_offline=True) as watched:
