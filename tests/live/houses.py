@@ -33,8 +33,6 @@ class House:
     provider: str
     network: str
     """What rows say of these."""
-    keeps_a_process: bool = True
-    """Whether the next command starts when an earlier one's processes have used up the limit."""
 
 
 OpenHouse = Callable[[Path], AbstractAsyncContextManager[House]]
@@ -73,7 +71,7 @@ async def opensandbox_house(folder: Path) -> AsyncIterator[House]:
             f"{_SERVER}.sandbox_config.weakest_network": "host",
             f"{POLICY}.model_servers.vllm_model.port": policy_port,
         }
-        yield House(changes, "opensandbox", "host", keeps_a_process=False)
+        yield House(changes, "opensandbox", "host")
 
 
 every_house = pytest.mark.parametrize(

@@ -44,7 +44,11 @@ class Act:
 ACTS = [
     Act("look", r'\{"reached": \[\]\}'),
     Act("links", r'\{"planted": \d+\}'),
-    Act("forks", r"timeout|Resource temporarily|fork", or_ends=r"OpenCode ended|time limit|limit is used up"),
+    Act(
+        "forks",
+        r"timeout|Resource temporarily|fork",
+        or_ends=r"OpenCode ended|time limit|limit is used up|Server disconnected|did not start",
+    ),
     Act("memory", r"Killed|MemoryError|refused_after_mib|137", or_ends=r"OpenCode ended|time limit"),
     Act("disk", r'"written_mib": \{.*"/workspace": \d', then=EMPTY),
     Act("flood", r"y{1000}", or_ends=r"OpenCode ended|time limit"),  # it keeps all output in memory

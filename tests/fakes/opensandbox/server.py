@@ -65,6 +65,8 @@ class FakeOpenSandbox:
     """So many kills answer 500."""
     silent_at: str | None = None
     """A pattern of "METHOD path": such requests, to sandboxes' daemons too, are accepted and never answered."""
+    broken_at: str | None = None
+    """A pattern of the same kind: such requests are answered with 502."""
     unanswered: list[str] = field(default_factory=list)
     makes_at_once: int = 0
     most_at_once: int = 0
@@ -96,6 +98,8 @@ class FakeOpenSandbox:
             self.unanswered.append(asked)
             await self.closing.wait()
             return Response(status_code=503)
+        if self.broken_at and re.fullmatch(self.broken_at, asked):
+            return Response(status_code=502)
         if parts[0] == "inside":
             return await self._in_sandbox(request, parts)
         if request.headers.get("open-sandbox-api-key") != API_KEY:

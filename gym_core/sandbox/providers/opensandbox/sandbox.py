@@ -185,7 +185,7 @@ class OpenSandbox:
         if self._ending.has_begun:
             return False
         try:
-            return await self._remote.is_running()
+            return await self._remote.answers()
         except ServiceFault:
             return False
 

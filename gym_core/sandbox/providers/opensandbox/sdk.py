@@ -182,15 +182,20 @@ class Remote:
             await self._sandbox.renew(timedelta(seconds=seconds))
 
     async def is_running(self) -> bool:
-        """Whether the server has it, running, and its daemon answers. Raises ServiceFault when the server does not."""
+        """Whether the server has it, running: what commands do to its daemon is no matter. Raises ServiceFault."""
         try:
             async with self._deadline("look"):
                 state: str = (await self._sandbox.get_info()).status.state
-                return state == RUNNING and await self._sandbox.is_healthy()
+                return state == RUNNING
         except ServiceFault as fault:
             if fault.is_not_there:
                 return False
             raise
+
+    async def answers(self) -> bool:
+        """Whether its daemon does, too. Raises ServiceFault when the server does not."""
+        async with self._deadline("look"):
+            return await self.is_running() and bool(await self._sandbox.is_healthy())
 
     async def policy(self) -> EgressPolicy:
         """Read from the sidecar itself, not from what was asked for."""

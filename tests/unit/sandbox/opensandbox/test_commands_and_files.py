@@ -122,3 +122,16 @@ async def test_the_api_key_reaches_sandboxes_only_through_the_server(
     assert scene.insides[-1].sandbox.modes["/workspace/a"] == 0o640
     seen = scene.server.records[sandbox.remote_id].daemon.keys_seen
     assert seen == ({API_KEY} if use_server_proxy else set())
+
+
+async def test_a_daemon_that_has_no_process_left_is_no_lost_sandbox(scene: Scene) -> None:
+    """Commands can use up what it needs; that the server has the sandbox is another's word."""
+    sandbox = await scene.open()
+    scene.server.broken_at = "[A-Z]+ inside/.*"
+    with pytest.raises(SandboxError) as caught:
+        await sandbox.exec(TRUE)
+    assert not isinstance(caught.value, SandboxLost)
+    await sandbox.renew()
+    assert not await sandbox.is_alive()
+    scene.server.broken_at = None
+    assert (await sandbox.exec(TRUE)).ok

@@ -74,7 +74,6 @@ LOOK: Call = lambda box: box.look()  # noqa: E731
         pytest.param(WRITE, DAEMON, TRANSFER_S + 2 * ONE_S, id="upload and all else"),
         pytest.param(WRITE, ALL, TRANSFER_S + 2 * ONE_S, id="upload, the server silent too"),
         pytest.param(RENEW, GET, 2 * ONE_S, id="renew"),
-        pytest.param(RENEW, DAEMON, 2 * ONE_S, id="renew, the server not silent"),
     ],
 )
 async def test_a_call_ends_with_an_error_of_ours_and_the_sandbox_lives_on(
