@@ -76,7 +76,7 @@ export function makeTable({ columns, link, testid, onSort }) {
 
   function drawRow(row, place) {
     const address = link(row);
-    const cells = columns.map((column) => h("span", { class: `td ${column.align || ""} ${column.hide || ""}`, role: "cell" }, column.cell(row)));
+    const cells = columns.map((column) => h("span", { class: `td ${column.align || ""} ${column.hide || ""}`, role: "cell", testid: `cell-${column.name}` }, column.cell(row)));
     const shown = h(
       address ? "a" : "div",
       { class: "tr", role: "row", href: address, "aria-rowindex": place + 1, "aria-selected": place === state.selected ? "true" : null, testid: "row", "data-id": row.id },
