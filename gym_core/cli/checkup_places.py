@@ -10,7 +10,9 @@ from gym_core.cli.terminal import counted
 from gym_core.types.checkup import CheckState, Finding
 
 if TYPE_CHECKING:
+    from gym_core.config.blocks import CheckedConfig
     from gym_core.config.datasets import SelectedDataset
+    from gym_core.types.run import RunOptions
 
 _MIN_FREE_BYTES = 200 << 20
 _GOOD_FREE_BYTES = 2 << 30
@@ -98,9 +100,43 @@ def output_finding(path: Path) -> Finding:
         check_output_path(path)
     except ConfigError as error:
         return finding(CheckState.FAIL, str(error), "choose another --output")
-    if path.exists() and path.stat().st_size:
-        return finding(CheckState.OK, "it holds rollouts: a run goes on from there")
     return finding(CheckState.OK, "it can be written")
+
+
+def resume_finding(path: Path, evaluation: "tuple[CheckedConfig, RunOptions] | None") -> Finding | None:
+    """What a run would make of the rollouts that are there; None when there are none. Blocking.
+
+    Without an evaluation, a checked configuration and its options, only the files themselves are looked at.
+    """
+    from gym_core.errors import ConfigError
+    from gym_core.launch.preview import preview_run
+    from gym_core.rollout.saved import SavedRun, known_manifest
+
+    if not path.is_file() or not path.stat().st_size:
+        return None
+
+    def finding(state: CheckState, found: str, advice: str = "") -> Finding:
+        tried = "the rollouts that are there read"
+        return Finding(check="resume", state=state, tried=tried, on=str(path), found=found, advice=advice)
+
+    try:
+        saved = SavedRun(path)
+        rollouts = sum(1 for _ in saved.outlines())
+        if rollouts:
+            known_manifest(saved)
+        found = f"{counted(rollouts, 'rollout')}: a run goes on from there"
+        if evaluation is not None and rollouts:
+            preview = preview_run(*evaluation)
+            left = "" if preview.left is None else f", {preview.left} to play"
+            found = f"{preview.resume.kept} are kept, {preview.resume.again} tried again{left}"
+    except ConfigError as error:
+        return finding(CheckState.FAIL, "; ".join(error.problems), "choose another --output, or do what it says")
+    if saved.torn_bytes:
+        cut = f"its last line is cut off: {saved.torn_bytes} bytes"
+        return finding(CheckState.WARN, f"{found}; {cut}", "nothing: a run takes them away and plays that one again")
+    if rollouts and not saved.files.captures.is_dir():
+        return finding(CheckState.WARN, f"{found}; {saved.files.captures} is not there", "copy it along")
+    return finding(CheckState.OK, found)
 
 
 def toolkit_finding() -> Finding:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gym_core.config.blocks import CheckedConfig
     from gym_core.config.compose import Composed
     from gym_core.config.datasets import SelectedDataset
+    from gym_core.types.run import RunOptions
 
 _OK, _FAILED = 0, 1
 _POLICY = "policy_model"
@@ -85,7 +86,7 @@ class Doctor:
         composed, checked, mistakes = self._configuration() if self.is_configured else (None, None, [])
         for finding in mistakes:
             yield finding
-        for finding in _places(composed, self.output):
+        for finding in await asyncio.to_thread(lambda: list(self._places(composed, checked))):
             yield finding
         if composed is not None:
             for finding in await asyncio.to_thread(lambda: list(_data(composed, are_mistakes_told=bool(mistakes)))):
@@ -95,6 +96,27 @@ class Doctor:
         if checked is not None:
             async for finding in self._servers(checked):
                 yield finding
+
+    def _places(self, composed: "Composed | None", checked: "CheckedConfig | None") -> Iterable[Finding]:
+        """Blocking."""
+        from gym_core.cli.checkup_places import disk_finding, output_finding, resume_finding
+        from gym_core.launch.state import state_root
+        from gym_core.sandbox.toolkit import toolkit_dir
+
+        output = composed.values.get("output_jsonl_fpath") if composed else self.output
+        if isinstance(output, str):
+            path = Path(output).expanduser().absolute()
+            yield output_finding(path)
+            is_whole = checked is not None and not self._lacks_policy
+            resume = resume_finding(path, (checked, _options(checked)) if checked and is_whole else None)
+            if resume is not None:
+                yield resume
+            yield disk_finding(path.parent, what="results")
+        else:
+            yield disk_finding(_RESULTS.absolute(), what="results")
+        yield disk_finding(state_root(), what="logs and sandboxes")
+        if not toolkit_dir().exists():
+            yield disk_finding(toolkit_dir(), what="the toolkit")
 
     def _configuration(self) -> "tuple[Composed | None, CheckedConfig | None, list[Finding]]":
         try:
@@ -158,6 +180,12 @@ class Doctor:
             )
 
 
+def _options(checked: "CheckedConfig") -> "RunOptions":
+    from gym_core.config.resolve import read_run_options
+
+    return read_run_options(checked.run)
+
+
 def _toolkit() -> Finding:
     from gym_core.cli.checkup_places import toolkit_finding
 
@@ -176,23 +204,6 @@ def _mistakes(error: ConfigError) -> list[Finding]:
         )
         for problem in error.problems
     ]
-
-
-def _places(composed: "Composed | None", given: str | None) -> Iterable[Finding]:
-    from gym_core.cli.checkup_places import disk_finding, output_finding
-    from gym_core.launch.state import state_root
-    from gym_core.sandbox.toolkit import toolkit_dir
-
-    output = composed.values.get("output_jsonl_fpath") if composed else given
-    if isinstance(output, str):
-        path = Path(output).expanduser().absolute()
-        yield output_finding(path)
-        yield disk_finding(path.parent, what="results")
-    else:
-        yield disk_finding(_RESULTS.absolute(), what="results")
-    yield disk_finding(state_root(), what="logs and sandboxes")
-    if not toolkit_dir().exists():
-        yield disk_finding(toolkit_dir(), what="the toolkit")
 
 
 def _data(composed: "Composed", *, are_mistakes_told: bool) -> Iterable[Finding]:

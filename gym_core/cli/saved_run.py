@@ -48,7 +48,7 @@ class SavedRunCommand:
             raise ConfigError(f"{use}: --name takes letters, digits, '.', '_' and '-', not {args.name!r}")
         saved = SavedRun(Path(args.run_path).expanduser().absolute())
         names, is_recorded = set[str](), False
-        for record in saved.records():
+        for record in saved.outlines():
             names.add(record.environment)
             is_recorded = is_recorded or has_recorded_calls(record, saved)
         environments = sorted(names)

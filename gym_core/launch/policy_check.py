@@ -45,8 +45,9 @@ async def check_policy(policy: ServiceClient, *, needs_images: bool) -> Endpoint
     the endpoint has to answer in.
     """
     report = await look_at_policy(policy)
-    if any(found.state is CheckState.FAIL for found in endpoint_findings(report, needs_images=needs_images)):
-        raise ModelUnavailable(f"policy endpoint: {report.message}")
+    for finding in endpoint_findings(report, needs_images=needs_images):
+        if finding.state is CheckState.FAIL:
+            raise ModelUnavailable(f"policy endpoint: {finding.found}; {finding.advice}")
     if report.message:
         log.warning("policy endpoint", extra={"reason": report.message})
     return report

@@ -164,7 +164,7 @@ class ReplayWork:
 
     def load(self) -> RunManifest:
         run_hash = None
-        for record in self._saved.records():
+        for record in self._saved.outlines():
             run_hash = record.run_hash
             if has_recorded_calls(record, self._saved):
                 self._requests.append(request_of(record))

@@ -99,5 +99,5 @@ def _kind_of(old: Verification, now: Verification) -> str | None:
 
 
 def _grades(run: SavedRun) -> Iterator[tuple[RolloutKey, str, Verification]]:
-    for record in run.records():
+    for record in run.outlines():
         yield record.key, record.task.id.task_id, record.verification

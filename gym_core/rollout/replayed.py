@@ -66,10 +66,10 @@ class _Played:
 def compare_replay(before: SavedRun, after: SavedRun | None, *, limit: int | None = None) -> ReplayReport:
     """Of the rollouts that a replay of the first `limit` plays. Reads both files once. `after` None: nothing is
     written yet. Raises ConfigError."""
-    replays = {record.key: _played(record) for record in after.records()} if after else {}
+    replays = {record.key: _played(record) for record in after.outlines()} if after else {}
     found: list[ReplayedRollout] = []
     recorded = 0
-    for record in before.records():
+    for record in before.outlines():
         old = _played(record, before)
         recorded += old.is_recorded
         if limit is not None and recorded > limit:

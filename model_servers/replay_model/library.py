@@ -24,7 +24,7 @@ class Library:
         self._ignored = ignored
         self._sessions: dict[str, str] = {}
         count = 0
-        for record in self._saved.records():
+        for record in self._saved.outlines():
             count += 1
             if record.evidence.capture is not None:
                 self._sessions[record.evidence.episode_id.rollout_id] = record.evidence.capture.session_id

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gym_core.cli import checkup_places
-from gym_core.cli.checkup_places import data_finding, disk_finding, output_finding
+from gym_core.cli.checkup_places import data_finding, disk_finding, output_finding, resume_finding
 from gym_core.cli.doctor import Doctor, finding_lines
 from gym_core.cli.main import main
 from gym_core.cli.selection import Selection
@@ -19,6 +19,7 @@ from gym_core.datasets.prepared import assets_of, read_dataset
 from gym_core.errors import ConfigError
 from gym_core.launch.checkup import ability_findings, within
 from gym_core.types.checkup import AbilityReport, CheckState, ColourAnswer, Finding
+from tests.fakes.made_runs import write_small_run
 from tests.fakes.model import ScriptedEndpoint
 from tests.fakes.proxy import PIXEL
 
@@ -135,8 +136,49 @@ def test_an_output_path_is_tried_and_leaves_nothing(tmp_path: Path) -> None:
     assert output_finding(tmp_path / "new" / "x.jsonl").state is OK
     assert list(tmp_path.iterdir()) == []
     assert output_finding(tmp_path / "x.txt").state is FAIL
-    (tmp_path / "y.jsonl").write_text("{}\n")
-    assert "goes on from there" in output_finding(tmp_path / "y.jsonl").found
+
+
+@pytest.mark.parametrize(
+    ("breaks", "state", "said"),
+    [
+        ("nothing", OK, "2 rollouts: a run goes on from there"),
+        ("torn", WARN, "its last line is cut off"),
+        ("no captures", WARN, "small_captures is not there"),
+        ("no manifest", FAIL, "copy it along"),
+        ("foreign", FAIL, "no output file of a run wrote them"),
+        ("damaged", FAIL, "the line is damaged"),
+    ],
+)
+def test_rollouts_that_are_there_are_told_with_what_a_run_would_make_of_them(
+    breaks: str, state: CheckState, said: str, tmp_path: Path
+) -> None:
+    files = write_small_run(tmp_path, n_tasks=2).files
+    lines = files.rollouts.read_bytes().splitlines(keepends=True)
+    match breaks:
+        case "torn":
+            files.rollouts.write_bytes(lines[0] + lines[1][:-9])
+        case "foreign":
+            files.rollouts.write_bytes(b'{"a": 1}\n{"b": 2}\n')
+        case "damaged":
+            files.rollouts.write_bytes(lines[0].replace(b"1", b"2", 1) + lines[1])
+        case "no captures":
+            shutil.rmtree(files.captures)
+        case "no manifest":
+            files.manifest.unlink()
+    finding = resume_finding(files.rollouts, None)
+    assert finding is not None
+    assert (finding.state, said in finding.found) == (state, True), finding
+
+
+def test_a_path_without_rollouts_has_nothing_to_resume(tmp_path: Path) -> None:
+    assert resume_finding(tmp_path / "x.jsonl", None) is None
+
+
+async def test_an_output_of_another_configuration_is_told_as_a_run_would_refuse_it(tmp_path: Path) -> None:
+    output = f"++output_jsonl_fpath={write_small_run(tmp_path, n_tasks=2).path}"
+    doctor = Doctor(selection(output, "++split=example", environment="echo", model_type="scripted_model"))
+    resume = (await found(doctor))["resume"]
+    assert (resume.state, "was written by run" in resume.found) == (FAIL, True)
 
 
 # -- data ---------------------------------------------------------------------
