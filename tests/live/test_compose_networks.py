@@ -2,19 +2,22 @@
 files before the program that reads them.
 """
 
+import contextlib
 import json
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import docker
 import pytest
+import yaml
 
 from tests.live.compose_project import READY_TIMEOUT_S, Project, open_project
-from tests.live.docker_engine import SANDBOX, NoEngine, prepare
+from tests.live.docker_engine import PYTHON, REPOSITORY, SANDBOX, NoEngine, prepare
 from tests.sandboxes.containers import docker_settings
 
 pytestmark = [pytest.mark.live, pytest.mark.docker, pytest.mark.slow]
@@ -115,3 +118,54 @@ def test_the_program_takes_the_files_and_asks_for_what_is_missing(project: Proje
     refused = subprocess.run(argv, env=lacking, capture_output=True, text=True, timeout=60, check=False)
     assert refused.returncode != 0
     assert "set it to a long random word" in refused.stderr
+
+
+OUTSIDE, GATE = "198.18.0.2", "198.18.0.1"
+SERVE = """
+import socket
+print("here", flush=True)
+listener = socket.create_server(("0.0.0.0", 80))
+while True:
+    listener.accept()[0].close()
+"""
+CALL = f"""
+import socket
+try:
+    socket.create_connection(("{OUTSIDE}", 80), 4).close()
+    print("reached")
+except OSError:
+    print("refused")
+"""
+
+
+@contextlib.contextmanager
+def machine_outside(engine_network: str) -> Iterator[None]:
+    """One on the other side of the engine's machine: like any on the internet, it knows no way back to containers."""
+
+    def within(network: str, script: str) -> None:
+        subprocess.run(["nsenter", f"--net={network}", "sh", "-ec", script], check=True, timeout=20)
+
+    with subprocess.Popen(["unshare", "--net", sys.executable, "-c", SERVE], stdout=subprocess.PIPE) as outside:
+        try:
+            assert outside.stdout
+            assert outside.stdout.readline() == b"here\n"
+            peer = f"ip link add gymout type veth peer name gymin netns {outside.pid}"
+            within(engine_network, f"{peer}; ip addr add {GATE}/30 dev gymout; ip link set gymout up")
+            within(f"/proc/{outside.pid}/ns/net", f"ip addr add {OUTSIDE}/30 dev gymin; ip link set gymin up")
+            yield
+        finally:
+            outside.kill()  # the pair of devices goes with its network
+
+
+@pytest.mark.parametrize(("network", "outcome"), [("callers", "refused"), ("policy_endpoint", "reached")])
+def test_the_head_s_network_leads_in_and_not_out(project: Project, network: str, outcome: str) -> None:
+    options = (yaml.safe_load((REPOSITORY / "compose.yaml").read_text())["networks"][network] or {}).get("driver_opts")
+    api = docker.DockerClient(base_url=project.env["DOCKER_HOST"], timeout=60)
+    made = api.networks.create(f"{project.name}-{network}", driver="bridge", options=options)
+    try:
+        with machine_outside(network_of_engine(project)):
+            said = api.containers.run(PYTHON, ["python3", "-c", CALL], network=made.name, remove=True)
+    finally:
+        made.remove()
+        api.close()
+    assert said.decode().strip() == outcome
