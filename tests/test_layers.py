@@ -15,7 +15,7 @@ LAYERS = (
     ("types", "errors"),
     ("config", "http"),
     ("sandbox", "judging", "capture"),
-    ("datasets", "statistics", "client"),
+    ("datasets", "image_tools", "statistics", "client"),
     ("servers",),
     ("episode",),
     ("rollout", "comparison", "export", "viewer"),
