@@ -5,6 +5,13 @@ from dataclasses import dataclass
 
 from PIL import Image
 
+from benchmarks.visual_puzzles_opencode.puzzles.cells import (
+    Pattern,
+    cell_difference,
+    draw_pattern,
+    random_pattern,
+    with_changed_cells,
+)
 from benchmarks.visual_puzzles_opencode.puzzles.contract import AnswerKind, Puzzle
 from benchmarks.visual_puzzles_opencode.puzzles.drawing import (
     INK,
@@ -20,9 +27,6 @@ from benchmarks.visual_puzzles_opencode.puzzles.drawing import (
 
 SUBTYPE = "Mirroring Patterns"
 CATEGORY = "Visual Pattern Recognition"
-
-Pattern = tuple[str, ...]
-"""Rows of cells, each cell one digit: the colour's place in the palette."""
 
 _MARGIN_PX = 24
 _GAP_PX = 28
@@ -51,7 +55,7 @@ _LAYOUT = {
 def generate(rng: random.Random, level: int) -> Puzzle:
     """Levels differ in size, colours and options, and in how few cells the near-copies differ."""
     layout = _LAYOUT[level]
-    palette = rng.sample(list(PALETTE), layout.colors)
+    colors = [PALETTE[name] for name in rng.sample(list(PALETTE), layout.colors)]
     axis = rng.choice(("vertical", "horizontal"))
     source_first = rng.random() < 0.5
     source = _lopsided_pattern(rng, layout)
@@ -70,7 +74,7 @@ def generate(rng: random.Random, level: int) -> Puzzle:
     pair_left, pair_top = (width - pair_width) // 2, _MARGIN_PX
     far = (pair_left + pair_width - side, pair_top + pair_height - side)
     near = (pair_left, pair_top)
-    _draw_pattern(img, near if source_first else far, source, palette, layout.cell_px)
+    draw_pattern(img, near if source_first else far, source, colors, layout.cell_px)
     _draw_unknown(img, far if source_first else near, side)
     _draw_axis(img, (pair_left, pair_top, pair_left + pair_width, pair_top + pair_height), axis)
     draw_rect(img, (_MARGIN_PX, options_top - _MARGIN_PX, width - _MARGIN_PX, options_top - _MARGIN_PX + 2), RULE)
@@ -79,7 +83,7 @@ def generate(rng: random.Random, level: int) -> Puzzle:
     for index, candidate in enumerate(candidates):
         left = _MARGIN_PX + index % columns * (side + _GAP_PX)
         top = options_top + index // columns * (side + _CAPTION_PX)
-        _draw_pattern(img, (left, top), candidate, palette, layout.cell_px)
+        draw_pattern(img, (left, top), candidate, colors, layout.cell_px)
         draw_text_centered(img, (left + side // 2, top + side + 18), str(index + 1), 3)
         boxes.append((left, top, left + side, top + side))
     right = candidates.index(image)
@@ -116,10 +120,12 @@ def solve(puzzle: Puzzle) -> str:
 def _lopsided_pattern(rng: random.Random, layout: _Layout) -> Pattern:
     """A random pattern of which all turned and mirrored forms differ, and differ in more than near-copies do."""
     while True:
-        size = range(layout.cells)
-        pattern = tuple("".join(str(rng.randrange(layout.colors)) for _ in size) for _ in size)
+        pattern = random_pattern(rng, layout.cells, layout.colors)
         forms = [pattern, *_wrong_forms(pattern, "vertical"), *_wrong_forms(pattern, "horizontal")]
-        if all(_difference(a, b) >= 4 for i, a in enumerate(forms) for b in forms[:i] if a != b) and len({*forms}) >= 6:
+        if (
+            all(cell_difference(a, b) >= 4 for i, a in enumerate(forms) for b in forms[:i] if a != b)
+            and len({*forms}) >= 6
+        ):
             return pattern
 
 
@@ -128,7 +134,7 @@ def _distractors(rng: random.Random, layout: _Layout, source: Pattern, axis: str
     right = _reflected(source, axis)
     near: list[Pattern] = []
     for count in layout.changed_cells:
-        while (copy := _with_changed_cells(rng, right, count, layout.colors)) in near:
+        while (copy := with_changed_cells(rng, right, count, layout.colors)) in near:
             continue
         near.append(copy)
     return near + rng.sample(_wrong_forms(source, axis), layout.options - 1 - len(near))
@@ -144,28 +150,6 @@ def _wrong_forms(source: Pattern, axis: str) -> list[Pattern]:
 
 def _reflected(pattern: Pattern, axis: str) -> Pattern:
     return tuple(row[::-1] for row in pattern) if axis == "vertical" else pattern[::-1]
-
-
-def _with_changed_cells(rng: random.Random, pattern: Pattern, count: int, colors: int) -> Pattern:
-    cells = [list(row) for row in pattern]
-    size = len(cells)
-    for place in rng.sample(range(size * size), count):
-        old = int(cells[place // size][place % size])
-        cells[place // size][place % size] = str((old + rng.randint(1, colors - 1)) % colors)
-    return tuple("".join(row) for row in cells)
-
-
-def _difference(a: Pattern, b: Pattern) -> int:
-    """Number of cells that differ."""
-    return sum(x != y for row_a, row_b in zip(a, b, strict=True) for x, y in zip(row_a, row_b, strict=True))
-
-
-def _draw_pattern(img: Image.Image, corner: Point, pattern: Pattern, palette: list[str], cell_px: int) -> None:
-    for r, row in enumerate(pattern):
-        for c, cell in enumerate(row):
-            left, top = corner[0] + c * cell_px, corner[1] + r * cell_px
-            draw_rect(img, (left, top, left + cell_px + 1, top + cell_px + 1), PALETTE[palette[int(cell)]])
-            draw_frame(img, (left, top, left + cell_px + 1, top + cell_px + 1), INK)
 
 
 def _draw_unknown(img: Image.Image, corner: Point, side: int) -> None:

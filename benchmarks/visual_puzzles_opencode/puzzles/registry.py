@@ -9,6 +9,7 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     maze,
     metro_map,
     mirroring_patterns,
+    overlay_patterns,
 )
 from benchmarks.visual_puzzles_opencode.puzzles.contract import Subtype
 
@@ -21,6 +22,7 @@ _MODULES: tuple[Subtype, ...] = (
     lines_observation,
     metro_map,
     mirroring_patterns,
+    overlay_patterns,
 )
 
 BABYVISION_ROWS: dict[str, int] = {
