@@ -106,9 +106,10 @@ class Doctor:
         output = composed.values.get("output_jsonl_fpath") if composed else self.output
         if isinstance(output, str):
             path = Path(output).expanduser().absolute()
-            yield output_finding(path)
-            is_whole = checked is not None and not self._lacks_policy
-            resume = resume_finding(path, (checked, _options(checked)) if checked and is_whole else None)
+            written = output_finding(path)
+            yield written
+            can_plan = checked is not None and not self._lacks_policy and written.state is CheckState.OK
+            resume = resume_finding(path, (checked, _options(checked)) if checked and can_plan else None)
             if resume is not None:
                 yield resume
             yield disk_finding(path.parent, what="results")
