@@ -59,7 +59,7 @@ test-opensandbox: toolkit
 
 # The page of `gym view` in a real headless Chromium: one on the path, or Debian's, fetched once and not installed.
 test-viewer: setup
-	$(BIN)/python -m pytest -rs -m viewer tests/live/viewer
+	$(BIN)/python -m pytest -rs -n 2 --dist loadfile -m viewer tests/live/viewer
 
 # The pictures of that page in the documents, of the demo's run.
 screenshots: setup
