@@ -9,6 +9,7 @@ import pytest
 
 from agent_servers.opencode_agent.app import OpenCodeAgent, OpenCodeAgentConfig
 from agent_servers.single_call.app import SingleCall
+from agent_servers.tool_agent.app import ToolAgent, ToolAgentConfig
 from gym_core.errors import FailureKind
 from gym_core.sandbox.contract import ModelOnly, SandboxSpec
 from gym_core.servers.agent import AgentServerConfig
@@ -47,7 +48,18 @@ async def single_call(*, is_slow: bool = False) -> AsyncIterator[AgentClient]:
             yield agent
 
 
-@pytest.fixture(params=[opencode_agent, single_call], ids=lambda opening: str(opening.__name__))
+@asynccontextmanager
+async def tool_agent(*, is_slow: bool = False) -> AsyncIterator[AgentClient]:
+    sandbox = FakeSandbox("box-1", SandboxSpec())
+    async with ScriptedEndpoint() as endpoint:
+        if is_slow:
+            endpoint.fail_always(Fault.HANG)
+        config = ToolAgentConfig(model_server=POLICY)
+        async with open_agent_server(ToolAgent, config, sandbox=sandbox, model_url=endpoint.url) as agent:
+            yield agent
+
+
+@pytest.fixture(params=[opencode_agent, single_call, tool_agent], ids=lambda opening: str(opening.__name__))
 def opening(request: pytest.FixtureRequest) -> Opening:
     found: Opening = request.param
     return found

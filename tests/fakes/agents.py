@@ -7,7 +7,7 @@ async with open_agent_server(OpenCodeAgent, config, sandbox=sandbox) as agent:
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx
 from aiohttp import web
@@ -31,6 +31,7 @@ from gym_core.types.session import (
     OpenAgentSessionRequest,
     SandboxLease,
 )
+from gym_core.types.tool import ToolAccess
 from tests.fakes.lending import open_lender
 
 POLICY = ServerRef(type=ServerType.MODEL, name="policy_model")
@@ -62,6 +63,8 @@ class AgentClient:
     policy: FakePolicy
     model: ModelAccess
     lease: SandboxLease | None
+    tools: list[ToolAccess] = field(default_factory=list)
+    """Offered in every opening."""
 
     def opening(self, session_id: str = SESSION_ID, rollout_id: str = "r1") -> OpenAgentSessionRequest:
         return OpenAgentSessionRequest(
@@ -70,6 +73,7 @@ class AgentClient:
             task_id=TaskId(taskset="t", task_id="1"),
             model=self.model,
             sandbox_access=self.lease,
+            tool_accesses=self.tools,
         )
 
     async def open(self, session_id: str = SESSION_ID, rollout_id: str = "r1") -> httpx.Response:

@@ -4,6 +4,7 @@ Whatever the dialect, a call is one `ToolCall`. A form that is none, or an odd o
 raises: what a model writes wrongly is told to the model.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -102,6 +103,15 @@ class Dialect(Protocol):
 
 def call_id(turn: int, index: int) -> str:
     return f"call_{turn}_{index}"
+
+
+def encodable(text: str) -> str:
+    """The text with "?" for halves of surrogate pairs, which JSON can name and no byte stream can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def json_text(value: object) -> str:
+    return encodable(json.dumps(value, ensure_ascii=False))
 
 
 def beside(text: str, spans: Sequence[tuple[int, int]]) -> str:

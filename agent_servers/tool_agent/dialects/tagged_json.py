@@ -13,6 +13,8 @@ from agent_servers.tool_agent.dialects.contract import (
     ToolCall,
     beside,
     call_id,
+    encodable,
+    json_text,
 )
 from agent_servers.tool_agent.dialects.tagged import CLOSE, OPEN, observe_in_user_message
 from gym_core.servers.chat import SaidMessage
@@ -114,10 +116,10 @@ def _skip_space(text: str, at: int) -> int:
 def _as_call(value: object, written: str, id_: str) -> ToolCall | BadCall:
     match value:
         case {"name": str(name), "arguments": str(arguments)} if name:
-            return ToolCall(id_, name, arguments)  # JSON text in JSON: some models write it so
+            return ToolCall(id_, encodable(name), encodable(arguments))  # JSON text in JSON: some models write it so
         case {"name": str(name), "arguments": arguments} if name:
-            return ToolCall(id_, name, json.dumps(arguments, ensure_ascii=False))
+            return ToolCall(id_, encodable(name), json_text(arguments))
         case {"name": str(name)} if name:
-            return ToolCall(id_, name, "{}")
+            return ToolCall(id_, encodable(name), "{}")
     reason = 'a call is {"name": ..., "arguments": {...}}, and this is not one'
     return BadCall(id_, Form.NOT_A_CALL, reason, written[:1000])

@@ -17,6 +17,7 @@ from agent_servers.tool_agent.dialects.contract import (
     ToolCall,
     beside,
     call_id,
+    json_text,
 )
 from agent_servers.tool_agent.dialects.tagged import CLOSE, OPEN, observe_in_user_message, parameter_schema
 from gym_core.servers.chat import SaidMessage
@@ -109,7 +110,7 @@ def _read_block(block: str, functions: Sequence[ToolFunction], id_: str) -> Tool
         schema = parameter_schema(functions, name, parameter)
         arguments[parameter] = _value(_without_frame(block[opened.end() : value_end]), schema)
         at = value_end + len(_PARAMETER_CLOSE)
-    return ToolCall(id_, name, json.dumps(arguments, ensure_ascii=False))
+    return ToolCall(id_, name, json_text(arguments))
 
 
 def _without_frame(text: str) -> str:
