@@ -7,7 +7,7 @@ import msgspec
 
 from gym_core.statistics.spend import failure_spend
 from gym_core.types.rollout import EpisodeEvidence, RolloutKey
-from gym_core.viewer.follow import FollowedFile
+from gym_core.viewer.follow import FollowedFile, Line
 from gym_core.viewer.types import BrokenAttempt
 
 MAX_LISTED = 200
@@ -35,7 +35,6 @@ _DECODER = msgspec.json.Decoder(_Line)
 class FailureIndex:
     def __init__(self, path: Path) -> None:
         self._file = FollowedFile(path)
-        self._generation = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -48,16 +47,11 @@ class FailureIndex:
 
     def refresh(self) -> None:
         """Raises OSError."""
-        for line in self._file.news():
-            self._drop_replaced()
-            try:
-                self._add(_DECODER.decode(line.content), line.content)
-            except (ValueError, RecursionError):
-                self._file.note_damage()
-        self._drop_replaced()
+        self._file.read_on(self._take, self._clear)
 
-    def _add(self, line: _Line, content: bytes) -> None:
-        spent = failure_spend(msgspec.json.decode(content))
+    def _take(self, read: Line) -> None:
+        line = _DECODER.decode(read.content)
+        key, evidence, failed_at = failure_spend(msgspec.json.decode(read.content))
         attempt = BrokenAttempt(
             task_hash=line.task_hash,
             repeat=line.repeat,
@@ -71,15 +65,9 @@ class FailureIndex:
         self._all.append(attempt)
         self._by_key[line.task_hash, line.repeat].append(attempt)
         self.by_kind[attempt.kind] += 1
-        key, evidence, failed_at = spent
         self.spent.append((key, evidence.model_copy(update={"response": None}), failed_at))
         if evidence.capture:
             self.session_ids.append(evidence.capture.session_id)
-
-    def _drop_replaced(self) -> None:
-        if self._generation != self._file.generation:
-            self._generation = self._file.generation
-            self._clear()
 
     @property
     def total(self) -> int:
@@ -91,7 +79,7 @@ class FailureIndex:
 
     @property
     def version(self) -> tuple[int, int]:
-        return self._generation, len(self._all)
+        return self._file.generation, len(self._all)
 
     def latest(self) -> list[BrokenAttempt]:
         """The newest first."""

@@ -5,7 +5,7 @@ who only looks gets what is there, and is told what is not.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -24,7 +24,7 @@ class Line:
 
 
 class FollowedFile:
-    """Call `news()` now and then. Not for two threads at a time."""
+    """Call `read_on()` now and then. Not for two threads at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,11 +38,25 @@ class FollowedFile:
         self._position = 0
         self._lines = 0
 
-    def news(self) -> Iterator[Line]:
-        """Lines that were added. Look at `generation` once the first has come, or none: it may have grown.
+    def read_on(self, take: Callable[[Line], None], forget: Callable[[], None]) -> None:
+        """Hand over each line that was added; before that, `forget` when the file was replaced.
 
-        Raises OSError other than for a file that is not there, which reads as empty.
+        A line for which `take` raises ValueError, or nests too deeply, counts as damaged. Raises OSError other than for
+        a file that is not there, which reads as empty.
         """
+        known = self.generation
+        for line in self._news():
+            if self.generation != known:
+                forget()
+                known = self.generation
+            try:
+                take(line)
+            except (ValueError, RecursionError):  # msgspec's and pydantic's errors are ValueErrors
+                self.damaged_lines.append(self._lines)
+        if self.generation != known:
+            forget()
+
+    def _news(self) -> Iterator[Line]:
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -70,17 +84,13 @@ class FollowedFile:
             self.torn_bytes = 0
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """A line that `news` gave, read again. Raises ValueError when it is not there any more, OSError."""
+        """A line that was handed over, read again. Raises ValueError when it is not there any more, OSError."""
         with self.path.open("rb") as file:
             file.seek(offset)
             line = file.read(length)
         if len(line) != length or not is_intact(line):
             raise ValueError(f"{self.path}: no whole line of {length} bytes at {offset}; it was replaced meanwhile")
         return line
-
-    def note_damage(self) -> None:
-        """The line that `news` gave last is none that its reader understands."""
-        self.damaged_lines.append(self._lines)
 
     def _start_again(self, inode: tuple[int, int] | None) -> None:
         self.generation += 1

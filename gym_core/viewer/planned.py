@@ -6,7 +6,7 @@ import msgspec
 
 from gym_core.statistics.outcome import PlannedRollout
 from gym_core.viewer.facts import shown
-from gym_core.viewer.follow import FollowedFile
+from gym_core.viewer.follow import FollowedFile, Line
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -34,26 +34,15 @@ _DECODER = msgspec.json.Decoder(_Line)
 class PlannedIndex:
     def __init__(self, path: Path) -> None:
         self._file = FollowedFile(path)
-        self._generation = 0
         self._planned: dict[_Key, PlannedRollout] = {}
 
     def refresh(self) -> None:
         """Raises OSError."""
-        for line in self._file.news():
-            self._drop_replaced()
-            try:
-                self._add(_DECODER.decode(line.content))
-            except (ValueError, RecursionError):
-                self._file.note_damage()
-        self._drop_replaced()
+        self._file.read_on(self._take, self._planned.clear)
 
-    def _drop_replaced(self) -> None:
-        if self._generation != self._file.generation:
-            self._generation = self._file.generation
-            self._planned = {}
-
-    def _add(self, line: _Line) -> None:
-        data, key = line.task.task_data, line.key
+    def _take(self, line: Line) -> None:
+        found = _DECODER.decode(line.content)
+        data, key = found.task.task_data, found.key
         self._planned[key] = PlannedRollout(key.task_hash, key.repeat, shown(data.category), shown(data.l2_category))
 
     def rollouts(self) -> list[PlannedRollout]:
@@ -65,4 +54,4 @@ class PlannedIndex:
 
     @property
     def version(self) -> tuple[int, int]:
-        return self._generation, len(self._planned)
+        return self._file.generation, len(self._planned)

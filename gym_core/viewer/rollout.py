@@ -144,7 +144,7 @@ def read_rollout(run: ViewedRun, rollout: str, url_of: UrlOf, *, clip_limit: int
     for sha256 in capture.images if capture else []:
         gallery.picture(sha256)
     return RolloutReading(
-        run=run.files.rollouts.stem,
+        run=run.name,
         row=facts.row,
         state="finished",
         status=response.status if response else "",
@@ -226,9 +226,7 @@ def _read_running(run: ViewedRun, rollout: str, url_of: UrlOf, clip_limit: int) 
         drifts=0,
         flags=[],
     )
-    return RolloutReading(
-        run.files.rollouts.stem, row, "running", "", prompts, turns, calls, gallery, texts, clip_limit
-    )
+    return RolloutReading(run.name, row, "running", "", prompts, turns, calls, gallery, texts, clip_limit)
 
 
 def _story(calls: SessionCalls, gallery: Gallery, texts: Texts) -> tuple[list[Prompt], Sequence[OutputItem]]:

@@ -6,6 +6,7 @@ Blocking; callers in an event loop use a thread. One lock a run: an index is bui
 import hashlib
 import re
 import threading
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -14,21 +15,21 @@ from gym_core.capture.images import AssetStore
 from gym_core.rollout.output import OutputFiles
 from gym_core.statistics.report import aggregate
 from gym_core.statistics.spend import JUDGE_USAGE, SpendTally
-from gym_core.types.cost import RunPrices, Spend
+from gym_core.types.cost import Spend
 from gym_core.types.flat_row import record_from_flat
 from gym_core.types.metrics import MetricsReport
 from gym_core.types.rollout import RolloutRecord
 from gym_core.types.wire import JsonObject
 from gym_core.viewer.facts import RowFacts, read_facts
 from gym_core.viewer.failures import FailureIndex
-from gym_core.viewer.follow import FollowedFile
+from gym_core.viewer.follow import FollowedFile, Line
 from gym_core.viewer.live import is_written, sessions_in_flight
+from gym_core.viewer.manifest import ManifestFile
 from gym_core.viewer.pictures import UrlOf, look_at
 from gym_core.viewer.planned import PlannedIndex
 from gym_core.viewer.types import BrokenAttempt, InFlight, RowsPage, RunCard, RunDetail, RunState
 
 MAX_ROWS_A_PAGE = 2000
-MAX_MANIFEST_BYTES = 4 << 20
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -42,16 +43,18 @@ class ViewedRun:
     def __init__(self, path: Path) -> None:
         self.files = OutputFiles(path.absolute())
         self.id = run_id(self.files.rollouts)
+        self.name = _readable(self.files.rollouts.stem)
         self.assets = AssetStore(self.files.assets)
         self._lock = threading.RLock()
         self._file = FollowedFile(self.files.rollouts)
-        self._generation = 0
         self._facts: list[RowFacts] = []
         self._by_id: dict[str, int] = {}
+        self._copies: Counter[str] = Counter()
+        """By the id of a rollout, how many more lines have it."""
         self._failures = FailureIndex(self.files.failures)
         self._planned = PlannedIndex(self.files.inputs)
         self._metrics: tuple[object, MetricsReport] | None = None
-        self._manifest: tuple[object, JsonObject | None] = (None, None)
+        self._manifest = ManifestFile(self.files.manifest)
         self._is_written = False
         self._shown: dict[str, bool] = {}
 
@@ -63,36 +66,29 @@ class ViewedRun:
         The first one reads the whole file: about a second for 300 MB.
         """
         with self._lock:
-            for line in self._file.news():
-                self._drop_replaced()
-                try:
-                    self._add(read_facts(line.content, line.offset))
-                except (ValueError, RecursionError):  # pydantic's and msgspec's are ValueErrors
-                    self._file.note_damage()
-            self._drop_replaced()
+            self._file.read_on(self._take, self._forget)
             self._failures.refresh()
             self._planned.refresh()
             self._is_written = is_written(self.files.rollouts)
-            manifest = _stamp(self.files.manifest)
-            if self._manifest[0] != manifest:
-                self._manifest = (manifest, _read_manifest(self.files.manifest))
+            self._manifest.refresh()
             seen = (
-                *(self._generation, len(self._facts), len(self._file.damaged_lines), self._file.torn_bytes > 0),
-                *(self._failures.version, self._planned.version, self._is_written, manifest),
+                *(self._file.generation, len(self._facts), len(self._file.damaged_lines), self._file.torn_bytes > 0),
+                *(self._failures.version, self._planned.version, self._is_written, self._manifest.version),
                 [(s.rollout, s.last_call_at) for s in self._in_flight()],
             )
             return hashlib.sha256(repr(seen).encode()).hexdigest()[:24]
 
-    def _drop_replaced(self) -> None:
-        if self._generation != self._file.generation:
-            self._generation = self._file.generation
-            self._facts, self._by_id, self._metrics = [], {}, None
+    def _forget(self) -> None:
+        self._facts, self._by_id, self._metrics = [], {}, None
+        self._copies.clear()
 
-    def _add(self, facts: RowFacts) -> None:
+    def _take(self, line: Line) -> None:
+        facts = read_facts(line.content, line.offset)
         rollout = facts.row.id
         if rollout in self._by_id:  # two files put together, say
-            copy = 2 + sum(1 for known in self._by_id if known.startswith(f"{rollout}~"))
-            facts = msgspec.structs.replace(facts, row=facts.row.model_copy(update={"id": f"{rollout}~{copy}"}))
+            self._copies[rollout] += 1
+            own = f"{rollout}~{self._copies[rollout] + 1}"
+            facts = msgspec.structs.replace(facts, row=facts.row.model_copy(update={"id": own}))
         self._by_id[facts.row.id] = len(self._facts)
         self._facts.append(facts)
 
@@ -100,16 +96,15 @@ class ViewedRun:
 
     def card(self) -> RunCard:
         with self._lock:
-            metrics, manifest = self.metrics(), self._manifest[1] or {}
-            model = _text(_at(manifest, "endpoint", "model"))
+            metrics = self.metrics()
             return RunCard(
                 id=self.id,
-                name=self.files.rollouts.stem,
-                folder=str(self.files.rollouts.parent),
+                name=self.name,
+                folder=_readable(str(self.files.rollouts.parent)),
                 environment=metrics.environment,
-                model=model,
+                model=self._manifest.model,
                 state=self._state(),
-                started_at=_number(manifest.get("started_at")),
+                started_at=self._manifest.started_at,
                 updated_at=_modified(self.files.rollouts),
                 reward=metrics.reward,
                 coverage=metrics.coverage,
@@ -122,15 +117,15 @@ class ViewedRun:
 
     def detail(self) -> RunDetail:
         with self._lock:
-            manifest = self._manifest[1]
+            manifest = self._manifest.value
             attempts = self._failures
             return RunDetail(
                 card=self.card(),
-                generation=self._generation,
+                generation=self._file.generation,
                 rows=len(self._facts),
                 metrics=self.metrics(),
                 manifest={k: v for k, v in manifest.items() if k != "identity"} if manifest else None,
-                identity=_object(manifest.get("identity")) if manifest else None,
+                identity=self._manifest.identity,
                 attempts=attempts.latest(),
                 attempts_total=attempts.total,
                 attempts_by_kind=dict(attempts.by_kind),
@@ -139,7 +134,10 @@ class ViewedRun:
 
     def metrics(self) -> MetricsReport:
         with self._lock:
-            key = (self._generation, len(self._facts), self._planned.version, self._failures.version, self._manifest[0])
+            key = (
+                *(self._file.generation, len(self._facts)),
+                *(self._planned.version, self._failures.version, self._manifest.version),
+            )
             if self._metrics is None or self._metrics[0] != key:
                 environment = self._facts[-1].environment if self._facts else ""
                 expected = max(self._planned.total, len(self._facts))
@@ -151,7 +149,7 @@ class ViewedRun:
             return self._metrics[1]
 
     def _spend(self) -> Spend:
-        tally = SpendTally(_prices((self._manifest[1] or {}).get("prices")))
+        tally = SpendTally(self._manifest.prices)
         for facts in self._facts:
             usage = {JUDGE_USAGE: facts.judge_usage}
             tally.note(facts.key, facts.evidence, usage, ended_at=facts.row.finished_at)
@@ -164,7 +162,7 @@ class ViewedRun:
             found = self._facts[start : start + limit]
             hashes = dict.fromkeys(facts.row.picture for facts in found if facts.row.picture)
             return RowsPage(
-                generation=self._generation,
+                generation=self._file.generation,
                 start=start,
                 total=len(self._facts),
                 rows=[facts.row for facts in found],
@@ -188,7 +186,7 @@ class ViewedRun:
         with self._lock:
             place = self._by_id.get(rollout)
             if place is None:
-                raise NotInRun(f"no rollout {rollout!r} in {self.files.rollouts.name}")
+                raise NotInRun(f"no rollout {rollout!r} in {self.name}")
             return self._facts[place]
 
     def record(self, facts: RowFacts) -> RolloutRecord:
@@ -214,7 +212,7 @@ class ViewedRun:
         with self._lock:
             found = next((session for session in self._in_flight() if session.rollout == rollout), None)
         if found is None:
-            raise NotInRun(f"no rollout {rollout!r} in {self.files.rollouts.name}")
+            raise NotInRun(f"no rollout {rollout!r} in {self.name}")
         return found
 
     # -- inside ---------------------------------------------------------------
@@ -223,8 +221,7 @@ class ViewedRun:
         if not self._is_written:
             return []
         ended = [facts.session_id for facts in self._facts] + self._failures.session_ids
-        started = _number((self._manifest[1] or {}).get("started_at")) or 0.0
-        return sessions_in_flight(self.files.captures, ended, since=started)
+        return sessions_in_flight(self.files.captures, ended, since=self._manifest.started_at or 0.0)
 
     def _state(self) -> RunState:
         if self._is_written:
@@ -240,12 +237,12 @@ class ViewedRun:
             found.append(f"{len(damaged)} of its lines are damaged or no rollouts, and are not shown (line {some})")
         if self._file.torn_bytes and not self._is_written:
             found.append(f"the last line is cut off ({self._file.torn_bytes:,} bytes); its rollout is not shown")
-        if self._manifest[1] is None:
-            found.append(f"{self.files.manifest.name} is not there or not readable: what ran is not known")
+        if self._manifest.value is None:
+            found.append(f"{_readable(self.files.manifest.name)} is not there or not readable: what ran is not known")
         if self._failures.damaged:
-            found.append(f"{self.files.failures.name}: {self._failures.damaged} damaged lines")
+            found.append(f"{_readable(self.files.failures.name)}: {self._failures.damaged} damaged lines")
         if self._facts and not self.files.assets.is_dir() and any(facts.row.images for facts in self._facts):
-            found.append(f"{self.files.assets.name}/ is not there: no picture can be shown")
+            found.append(f"{_readable(self.files.assets.name)}/ is not there: no picture can be shown")
         return found
 
 
@@ -255,48 +252,9 @@ def run_id(path: Path) -> str:
     return f"{name}-{hashlib.sha256(str(path).encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
 
 
-def _read_manifest(path: Path) -> JsonObject | None:
-    """None when it is not there, too large, or no JSON object. Not checked further: it is only shown."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_MANIFEST_BYTES + 1)
-        return _object(msgspec.json.decode(content)) if len(content) <= MAX_MANIFEST_BYTES else None
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _prices(value: object) -> RunPrices:
-    """Those that are known: none where the manifest holds something else."""
-    try:
-        return RunPrices.model_validate(value or {})
-    except ValueError:
-        return RunPrices()
-
-
-def _object(value: object) -> JsonObject | None:
-    return value if isinstance(value, dict) else None
-
-
-def _at(value: object, *keys: str) -> object:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _text(value: object) -> str:
-    return value[:200] if isinstance(value, str) else ""
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        seen = path.stat()
-    except OSError:
-        return None
-    return seen.st_ino, seen.st_mtime_ns, seen.st_size
+def _readable(name: str) -> str:
+    """A file's name as text that can be sent: bytes that are none become U+FFFD."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _modified(path: Path) -> float | None:

@@ -26,21 +26,25 @@ class Shelf:
     """Blocking; safe for several threads."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        """Raises ConfigError for a path that is not there, and when no run lies at any of them."""
+        """Raises ConfigError for a path that is not there, and for a file that is no run's.
+
+        A folder may be empty: a run that begins in it later is found.
+        """
         self._paths = [path.expanduser().absolute() for path in paths]
         for path in self._paths:
             if not path.exists():
                 raise ConfigError(
                     f"view: {path}: no such file or folder; give a run's output file, or a folder of runs"
                 )
-            if path.is_file() and path.suffix != ".jsonl":
-                raise ConfigError(f"view: {path}: a run's output file ends in .jsonl")
+            if path.is_file() and not is_run(path):
+                manifest = OutputFiles(path).manifest.name
+                raise ConfigError(
+                    f"view: {path}: no run's output file: its first line is no rollout, and no {manifest}"
+                )
         self._runs: dict[str, ViewedRun] = {}
         self._looked_at = -LOOK_EVERY_S
         self._lock = threading.Lock()
         self._readings: OrderedDict[tuple[str, str, str], RolloutReading] = OrderedDict()
-        if not self.runs() and all(path.is_file() for path in self._paths):
-            raise ConfigError(f"view: no run at {', '.join(map(str, self._paths))}")
 
     def runs(self) -> list[ViewedRun]:
         with self._lock:
@@ -94,7 +98,7 @@ def _below(folder: Path) -> Iterator[Path]:
             continue
         for entry in entries:
             looked_at += 1
-            if entry.suffix == ".jsonl" and entry.is_file():
+            if entry.is_file():
                 if is_run(entry):
                     yield entry
             elif depth < MAX_DEPTH and not entry.name.startswith(".") and _is_plain_folder(entry):
@@ -103,7 +107,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 def is_run(path: Path) -> bool:
     """Whether a .jsonl is a run's output: its manifest lies beside it, or its first line begins like a rollout."""
-    if any(path.stem.endswith(ending) for ending in _SIBLINGS):
+    if path.suffix != ".jsonl" or any(path.stem.endswith(ending) for ending in _SIBLINGS):
         return False
     if OutputFiles(path).manifest.is_file():
         return True

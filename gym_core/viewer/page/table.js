@@ -1,6 +1,6 @@
 // A long table: only the rows on the screen are elements.
 
-import { append, h, replace, styled } from "./dom.js";
+import { h, replace, styled } from "./dom.js";
 
 const ROW_HEIGHT = 40;
 const AHEAD = 12;
@@ -11,7 +11,7 @@ export function makeTable({ columns, link, testid, onSort }) {
   const head = h("div", { class: "table-head", role: "row" });
   const body = h("div", { class: "table-body", role: "rowgroup" });
   const element = styled(h("div", { class: "table", role: "table", testid }, head, body), { "--columns": template });
-  const state = { rows: [], selected: -1, first: -1, last: -1, sort: { name: "", down: false } };
+  const state = { rows: [], selected: -1, first: -1, last: -1, drawn: new Map(), sort: { name: "", down: false } };
 
   function drawHead() {
     replace(
@@ -70,8 +70,21 @@ export function makeTable({ columns, link, testid, onSort }) {
     if (first === state.first && last === state.last) return;
     state.first = first;
     state.last = Math.max(first, last);
-    body.replaceChildren();
-    append(body, state.rows.slice(first, state.last).map((row, place) => drawRow(row, first + place)));
+    const before = state.drawn;
+    state.drawn = new Map();
+    state.rows.slice(first, state.last).forEach((row, n) => {
+      const place = first + n;
+      const isSelected = place === state.selected;
+      const known = before.get(row.id);
+      const isSame = known && known.row === row && known.place === place && known.isSelected === isSelected;
+      state.drawn.set(row.id, isSame ? known : { row, place, isSelected, element: drawRow(row, place) });
+    });
+    // What stays on the screen stays the same element: a click may be half done.
+    const kept = new Set([...state.drawn.values()].map((each) => each.element));
+    for (const child of [...body.children]) if (!kept.has(child)) child.remove();
+    [...kept].forEach((each, n) => {
+      if (body.children[n] !== each) body.insertBefore(each, body.children[n] || null);
+    });
   }
 
   function drawRow(row, place) {

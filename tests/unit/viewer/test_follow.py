@@ -6,7 +6,7 @@ import pytest
 
 from gym_core.rollout.sink import encode_line
 from gym_core.viewer import follow
-from gym_core.viewer.follow import FollowedFile
+from gym_core.viewer.follow import FollowedFile, Line
 
 
 def _lines(*numbers: int) -> bytes:
@@ -14,7 +14,9 @@ def _lines(*numbers: int) -> bytes:
 
 
 def _read(file: FollowedFile) -> list[bytes]:
-    return [line.content[:7] for line in file.news()]
+    read: list[Line] = []
+    file.read_on(read.append, lambda: None)
+    return [line.content[:7] for line in read]
 
 
 def test_each_line_is_read_once(tmp_path: Path) -> None:
@@ -61,7 +63,11 @@ def test_a_file_that_was_replaced_or_cut_is_read_anew(tmp_path: Path, is_replace
         other.replace(path)
     else:
         path.write_bytes(_lines(7))
-    assert _read(file)[0] == b'{"n":7,'
+    forgotten: list[int] = []
+    read: list[Line] = []
+    file.read_on(read.append, lambda: forgotten.append(len(read)))
+    assert read[0].content.startswith(b'{"n":7,')
+    assert forgotten == [0]
     assert file.generation == 1
 
 
@@ -78,8 +84,26 @@ def test_a_line_that_is_not_there_any_more_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(_lines(1))
     file = FollowedFile(path)
-    (line,) = file.news()
+    read: list[Line] = []
+    file.read_on(read.append, lambda: None)
+    (line,) = read
     assert file.read_at(line.offset, len(line.content)) == line.content
     path.write_bytes(_lines(2)[1:] + b" ")
     with pytest.raises(ValueError, match="replaced"):
         file.read_at(line.offset, len(line.content))
+
+
+def test_a_line_that_its_reader_does_not_understand_counts_as_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(_lines(1, 2, 3))
+    read: list[Line] = []
+
+    def take(line: Line) -> None:
+        if b'"n":2' in line.content:
+            raise ValueError("two")
+        read.append(line)
+
+    file = FollowedFile(path)
+    file.read_on(take, read.clear)
+    assert len(read) == 2
+    assert file.damaged_lines == [2]

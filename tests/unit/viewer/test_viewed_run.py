@@ -1,6 +1,7 @@
 """The index of a run says what its records say, however the files look."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,18 @@ def test_a_run_that_begins_later_is_found(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         Shelf([tmp_path / "nothing.jsonl"])
+    made = write_small_run(tmp_path, n_tasks=1)
     (tmp_path / "x.txt").touch()
-    with pytest.raises(ConfigError, match=r"\.jsonl"):
-        Shelf([tmp_path / "x.txt"])
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+    for path in (tmp_path / "x.txt", tmp_path / "other.jsonl", made.files.inputs):
+        with pytest.raises(ConfigError, match="no run's output file"):
+            Shelf([path])
+
+
+def test_a_file_name_that_is_no_text_is_shown_as_far_as_it_is(tmp_path: Path) -> None:
+    made = write_small_run(tmp_path, n_tasks=1)
+    odd = tmp_path / os.fsdecode(b"odd\xff.jsonl")
+    made.path.rename(odd)
+    run = ViewedRun(odd)
+    run.refresh()
+    assert "odd\ufffd" in run.detail().model_dump_json()
