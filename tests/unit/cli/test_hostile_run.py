@@ -1,14 +1,17 @@
 """What commands print of a run in which everything is an attack on the terminal."""
 
+import io
 import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from gym_core.cli.display import panel, progress_line, slow_text
 from gym_core.cli.main import main
 from gym_core.cli.summary import summary_lines
 from gym_core.types.metrics import MetricsReport
-from gym_core.types.run import RunProgress, RunResult, RunState
+from gym_core.types.run import ActiveRollout, RunProgress, RunResult, RunState
 from tests.fakes.hostile_run import ATTACKS, SEEN, HostileRun, hidden_in, write_hostile_run
 
 
@@ -30,6 +33,21 @@ def test_the_end_of_a_run_shows_its_attacks_as_text(hostile: HostileRun) -> None
     text = "\n".join(summary_lines(RunResult(progress=progress, metrics=report, files=files.named())))
     assert text.count(SEEN) > 50  # categories, subtypes and tools
     assert "<script>" in text
+    assert hidden_in(text) == set()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_run_that_goes_on_shows_an_attack_as_text(attack: str) -> None:
+    active = ActiveRollout(
+        rollout_id="t1-r0", task_index=1, task_id=attack, repeat=0, attempt=0, stage=attack, stage_s=3.0, total_s=9.0
+    )
+    progress = RunProgress(
+        run_id="r", state=RunState.RUNNING, message=attack, failures={attack: 1}, active=[active], total=9, slots=2
+    )
+    written = io.StringIO()
+    Console(file=written, markup=False, highlight=False, emoji=False, width=400).print(panel(progress))
+    text = f"{progress_line(progress)}\n{slow_text(progress)}\n{written.getvalue()}"
+    assert text.count(SEEN) > 3
     assert hidden_in(text) == set()
 
 
