@@ -36,6 +36,21 @@ class RunSetting:
 
 
 @dataclass(frozen=True)
+class RunJob:
+    """A run as its work sees it."""
+
+    options: RunOptions
+    setting: RunSetting
+    files: OutputFiles
+    pending: PendingTasks
+
+    def player(self, output: RunOutput) -> SequencingPlayer:
+        """Whole episodes."""
+        storage = EpisodeStorage(output.assets, self.files.captures)
+        return SequencingPlayer(EpisodePlayer(self.setting.servers, storage, self.pending, self.setting.playing))
+
+
+@dataclass(frozen=True)
 class Work:
     """What one run has left to do."""
 
@@ -68,28 +83,28 @@ class DatasetWork:
 
     plays_policy: ClassVar[bool] = True
 
-    def __init__(self, options: RunOptions, setting: RunSetting, files: OutputFiles, pending: PendingTasks) -> None:
-        self._options = options
-        self._setting = setting
-        self._files = files
-        self._pending = pending
+    def __init__(self, job: RunJob) -> None:
+        self._job = job
         self._dataset: DatasetEntry | None = None
         self._tasks: list[Task] = []
 
     def load(self) -> RunManifest:
-        dataset = self._dataset = choose_dataset(self._setting.environment, self._options.split)
+        dataset = self._dataset = choose_dataset(self._job.setting.environment, self._job.options.split)
         self._tasks = load_tasks(
-            dataset, AssetStore(self._files.assets), limit=self._options.limit, sampling=self._setting.sampling
+            dataset,
+            AssetStore(self._job.files.assets),
+            limit=self._job.options.limit,
+            sampling=self._job.setting.sampling,
         )
-        identity = self._setting.environment.identity
+        identity = self._job.setting.environment.identity
         return RunManifest(
             run_hash=identity_hash(identity),
             identity=identity,
-            versions=self._setting.versions,
+            versions=self._job.setting.versions,
             datasets={dataset.name: {"path": dataset.path, "sha256": file_sha256(Path(dataset.path))}},
-            prices=self._setting.environment.prices,
-            options=self._options.model_dump(mode="json"),
-            argv=self._setting.argv,
+            prices=self._job.setting.environment.prices,
+            options=self._job.options.model_dump(mode="json"),
+            argv=self._job.setting.argv,
         )
 
     async def begin(self, output: RunOutput) -> Work:
@@ -97,22 +112,15 @@ class DatasetWork:
         return Work(
             plan_rollouts(
                 self._tasks,
-                repeats=self._options.num_repeats or self._dataset.num_repeats,
-                environment=self._setting.environment.name,
+                repeats=self._job.options.num_repeats or self._dataset.num_repeats,
+                environment=self._job.setting.environment.name,
                 done=output.done,
                 attempts=output.attempts(),
             )
         )
 
     def player(self, output: RunOutput) -> PlayEpisode:
-        return episode_player(self._setting, self._files, output, self._pending)
+        return self._job.player(output)
 
     def is_worth_retrying(self, record: RolloutRecord) -> bool:
         return may_be_mended(record)
-
-
-def episode_player(
-    setting: RunSetting, files: OutputFiles, output: RunOutput, pending: PendingTasks
-) -> SequencingPlayer:
-    storage = EpisodeStorage(output.assets, files.captures)
-    return SequencingPlayer(EpisodePlayer(setting.servers, storage, pending, setting.playing))

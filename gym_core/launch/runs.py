@@ -12,7 +12,7 @@ from gym_core.errors import ConfigError, EpisodeError
 from gym_core.launch.player import PendingTasks
 from gym_core.launch.policy_check import check_policy
 from gym_core.launch.run_tasks import has_images
-from gym_core.launch.run_work import DatasetWork, RunSetting, RunWork
+from gym_core.launch.run_work import DatasetWork, RunJob, RunSetting, RunWork
 from gym_core.launch.saved_work import RejudgeWork, ReplayWork
 from gym_core.rollout.collect import Breakdown, Collector, CollectorState
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, write_json
@@ -155,7 +155,7 @@ class Run:
                 await asyncio.wait(self._pending, timeout=30)
 
     async def _collect(self) -> None:
-        work = work_of(self.options, self.setting, self.files, self._pending)
+        work = work_of(RunJob(self.options, self.setting, self.files, self._pending))
         output = await self._opened_output(work, await asyncio.to_thread(work.load))
         try:
             todo = await work.begin(output)
@@ -252,11 +252,11 @@ class Run:
         log.info("run ended", extra={"run": self.id, "state": state, "reason": message[:200]})
 
 
-def work_of(options: RunOptions, setting: RunSetting, files: OutputFiles, pending: PendingTasks) -> RunWork:
-    match options.saved_run:
+def work_of(job: RunJob) -> RunWork:
+    match job.options.saved_run:
         case Rejudge() as use:
-            return RejudgeWork(use, options, setting, files, pending)
+            return RejudgeWork(use, job)
         case Replay() as use:
-            return ReplayWork(use, options, setting, files, pending)
+            return ReplayWork(use, job)
         case None:
-            return DatasetWork(options, setting, files, pending)
+            return DatasetWork(job)

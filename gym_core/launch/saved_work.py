@@ -17,10 +17,10 @@ from gym_core.errors import ConfigError
 from gym_core.launch.identity import identity_hash
 from gym_core.launch.player import PendingTasks
 from gym_core.launch.run_tasks import copy_asset
-from gym_core.launch.run_work import RunSetting, Work, episode_player
+from gym_core.launch.run_work import RunJob, Work
 from gym_core.rollout.collect import PlayEpisode
 from gym_core.rollout.journal import Place
-from gym_core.rollout.output import Derivation, OutputFiles, RunManifest, RunOutput, may_be_mended
+from gym_core.rollout.output import Derivation, OutputFiles, RunManifest, RunOutput, may_be_mended, request_of
 from gym_core.rollout.saved import (
     SavedRun,
     has_recorded_calls,
@@ -31,7 +31,7 @@ from gym_core.rollout.saved import (
 )
 from gym_core.statistics.outcome import Outcome, outcome_of
 from gym_core.types.rollout import EpisodeResult, Failed, RolloutKey, RolloutRecord, RunRequest
-from gym_core.types.run import Rejudge, Replay, RunOptions
+from gym_core.types.run import Rejudge, Replay
 from gym_core.types.wire import JsonObject
 
 
@@ -40,15 +40,10 @@ class RejudgeWork:
 
     plays_policy: ClassVar[bool] = False
 
-    def __init__(
-        self, use: Rejudge, options: RunOptions, setting: RunSetting, files: OutputFiles, pending: PendingTasks
-    ) -> None:
+    def __init__(self, use: Rejudge, job: RunJob) -> None:
         self._use = use
-        self._options = options
-        self._setting = setting
-        self._files = files
-        self._pending = pending
-        self._saved = open_saved(use.path, files)
+        self._job = job
+        self._saved = open_saved(use.path, job.files)
         self._judged: dict[RolloutKey, Place] = {}
         self._kept: dict[RolloutKey, Place] = {}
         self._requests: list[RunRequest] = []
@@ -59,21 +54,21 @@ class RejudgeWork:
         for place, record in saved.placed_records():
             if is_chosen(record):
                 self._judged[record.key] = place
-                self._requests.append(request_of(record, first_attempt=record.attempts - 1))
+                self._requests.append(request_of(record).model_copy(update={"first_attempt": record.attempts - 1}))
             else:
                 self._kept[record.key] = place
         self._refuse_nothing()
-        link_files(saved.files.assets, self._files.assets)
-        link_files(saved.files.captures, self._files.captures, suffix=CAPTURE_SUFFIX)
+        link_files(saved.files.assets, self._job.files.assets)
+        link_files(saved.files.captures, self._job.files.captures, suffix=CAPTURE_SUFFIX)
         identity = self._identity(before)
         return before.model_copy(
             update={
                 "run_hash": identity_hash(identity),
                 "identity": identity,
-                "versions": self._setting.versions,
-                "prices": before.prices.model_copy(update={"judge": self._setting.environment.prices.judge}),
-                "options": self._options.model_dump(mode="json"),
-                "argv": self._setting.argv,
+                "versions": self._job.setting.versions,
+                "prices": before.prices.model_copy(update={"judge": self._job.setting.environment.prices.judge}),
+                "options": self._job.options.model_dump(mode="json"),
+                "argv": self._job.setting.argv,
                 "derived_from": Derivation(
                     kind="rejudge",
                     path=self._use.path,
@@ -94,15 +89,15 @@ class RejudgeWork:
         return Work([request for request in self._requests if request.key not in done], settled)
 
     def player(self, output: RunOutput) -> PlayEpisode:
-        storage = EpisodeStorage(output.assets, self._files.captures)
-        return Regrading(self._saved, self._judged, self._setting.servers, storage, self._pending)
+        storage = EpisodeStorage(output.assets, self._job.files.captures)
+        return Regrading(self._saved, self._judged, self._job.setting.servers, storage, self._job.pending)
 
     def is_worth_retrying(self, record: RolloutRecord) -> bool:
         return lacks_only_its_grade(record)
 
     def _identity(self, before: RunManifest) -> JsonObject:
         """Of the first run, with the blocks that grade as they are now; a sandbox is what it was played in."""
-        environment = self._setting.environment
+        environment = self._job.setting.environment
         played: JsonObject = before.identity.get("servers", {})
         grading = {
             name: block
@@ -151,15 +146,10 @@ class ReplayWork:
 
     plays_policy: ClassVar[bool] = True
 
-    def __init__(
-        self, use: Replay, options: RunOptions, setting: RunSetting, files: OutputFiles, pending: PendingTasks
-    ) -> None:
+    def __init__(self, use: Replay, job: RunJob) -> None:
         self._use = use
-        self._options = options
-        self._setting = setting
-        self._files = files
-        self._pending = pending
-        self._saved = open_saved(use.path, files)
+        self._job = job
+        self._saved = open_saved(use.path, job.files)
         self._requests: list[RunRequest] = []
 
     def load(self) -> RunManifest:
@@ -172,19 +162,19 @@ class ReplayWork:
             raise ConfigError(f"replay: {self._saved.files.rollouts}: no finished rollouts")
         if not self._requests:
             raise no_recorded_calls(self._saved)
-        self._requests = self._requests[: self._options.limit]
+        self._requests = self._requests[: self._job.options.limit]
         for request in self._requests:
             self._take_images(request)
-        identity = self._setting.environment.identity
+        identity = self._job.setting.environment.identity
         before = self._saved.manifest
         return RunManifest(
             run_hash=identity_hash(identity),
             identity=identity,
-            versions=self._setting.versions,
+            versions=self._job.setting.versions,
             datasets=before.datasets if before else {},
-            prices=self._setting.environment.prices,
-            options=self._options.model_dump(mode="json"),
-            argv=self._setting.argv,
+            prices=self._job.setting.environment.prices,
+            options=self._job.options.model_dump(mode="json"),
+            argv=self._job.setting.argv,
             derived_from=Derivation(kind="replay", path=self._use.path, run_hash=run_hash),
         )
 
@@ -194,13 +184,13 @@ class ReplayWork:
         return Work([r.model_copy(update={"first_attempt": spent.get(r.key, 0)}) for r in left])
 
     def player(self, output: RunOutput) -> PlayEpisode:
-        return episode_player(self._setting, self._files, output, self._pending)
+        return self._job.player(output)
 
     def is_worth_retrying(self, record: RolloutRecord) -> bool:
         return may_be_mended(record)
 
     def _take_images(self, request: RunRequest) -> None:
-        assets = AssetStore(self._files.assets)
+        assets = AssetStore(self._job.files.assets)
         for url in image_urls(request.task.responses_create_params):
             sha256 = parse_reference(url)
             if not self._saved.assets.path(sha256).is_file():
@@ -217,17 +207,6 @@ def open_saved(path: str, output: OutputFiles) -> SavedRun:
     if saved.files.rollouts.resolve() == output.rollouts.resolve():
         raise ConfigError(f"{output.rollouts}: the results would go over the saved run; choose another --output")
     return saved
-
-
-def request_of(record: RolloutRecord, *, first_attempt: int = 0) -> RunRequest:
-    return RunRequest(
-        key=record.key,
-        task_index=record.task_index,
-        task=record.task,
-        environment=record.environment,
-        rollout_id=record.evidence.episode_id.rollout_id,
-        first_attempt=first_attempt,
-    )
 
 
 def link_files(source: Path, target: Path, *, suffix: str = "") -> None:

@@ -240,7 +240,7 @@ class RunOutput:
         if not again:
             return
         for record in again:
-            request = _request_of(record)
+            request = request_of(record)
             failure = record.verification.failure
             assert failure is not None  # a masked record has one
             self._failures.append(_failure_row(request, Failed(evidence=record.evidence, failure=failure)))
@@ -297,7 +297,8 @@ def may_be_mended(record: RolloutRecord) -> bool:
     return FAILURE_POLICY[failure.kind].retries_episode
 
 
-def _request_of(record: RolloutRecord) -> RunRequest:
+def request_of(record: RolloutRecord) -> RunRequest:
+    """What was asked for, to be asked for again."""
     return RunRequest(
         key=record.key,
         task_index=record.task_index,
