@@ -176,6 +176,14 @@ async def test_a_mount_of_the_configuration_is_seen_read_only_before_a_sandbox_i
     lent = await lender.lend(new_id(), spec)
     assert lent.enforced.mounts == ["/data", "/workspace/with space"]
     await table.stop()
+    await lender.close()
+
+
+@real_providers(Ability.PROGRAMS, Ability.MISSING_MOUNTS)
+async def test_a_mount_of_the_configuration_that_is_not_there_is_refused_at_the_start(
+    stage: Stage, open_folder: Path
+) -> None:
+    lender = Lender(stage.provider, LendingRules(ttl_s=60, sweep_every_s=60, max_sandboxes=None), LeaseTable())
     gone = stage.spec_with(mounts=[SharedFolder(source=str(open_folder / "nowhere"), target="/data")])
     with pytest.raises(SandboxUnavailable, match="nowhere"):
         await lender.open(NoNetwork(), trial=gone)

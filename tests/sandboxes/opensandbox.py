@@ -124,6 +124,7 @@ def gateway_of(engine: docker.APIClient) -> str:
 _NO_PROGRAMS = "its sandboxes are in memory and run no programs"
 _NO_NETWORK = "the faked server's sandboxes have no network of their own"
 NO_SIZE = "OpenSandbox has no word for the size of a workspace; single files are bounded"
+_MADE = "its server's engine makes a folder that is not there, an empty one"
 _NO_MOUNTS = "the faked server mounts nothing"
 
 _EVERY_PORT = "it lets through every port of an address; tests/live/test_opensandbox.py shows what the look makes of it"
@@ -142,6 +143,7 @@ OPENSANDBOX = Subject(
     "opensandbox",
     open_real,
     lacks={
+        Ability.MISSING_MOUNTS: _MADE,
         Ability.MODEL_ONLY: _EVERY_PORT,
         Ability.SIZED_WORKSPACE: NO_SIZE,
         Ability.SHORT_TTL: _SLOW_END,
@@ -161,6 +163,7 @@ OPENSANDBOX_FAKED = Subject(
         Ability.MODEL: _NO_NETWORK,
         Ability.MODEL_ONLY: _NO_NETWORK,
         Ability.MOUNTS: _NO_MOUNTS,
+        Ability.MISSING_MOUNTS: _NO_MOUNTS,
         Ability.SIZED_WORKSPACE: NO_SIZE,
     },
 )

@@ -27,6 +27,7 @@ class Ability(StrEnum):
     MODEL = "lets a model server be reached"
     MODEL_ONLY = "lets one address and port be reached"
     MOUNTS = "shows folders of this host, read-only"
+    MISSING_MOUNTS = "refuses to show a folder that is not there"
     SIZED_WORKSPACE = "bounds the workspace's size"
     READ_ONLY_SYSTEM = "keeps the system's folders read-only"
     SHORT_TTL = "ends a sandbox within a second of its time"
