@@ -1,8 +1,8 @@
 """The image tools as one file for a sandbox, whose Python has Pillow, numpy and OpenCV but not the gym.
 
-    await sandbox.write("/workspace/image_tools.zip", package_archive())
+    await sandbox.write("image_tools.zip", package_archive())
 
-There, with `PYTHONPATH=/workspace/image_tools.zip` (or the path put first in `sys.path`), `import image_tools` works.
+There, with `PYTHONPATH=image_tools.zip` (or the path put first in `sys.path`), `import image_tools` works.
 """
 
 import io
