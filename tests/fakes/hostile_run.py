@@ -106,12 +106,12 @@ class HostileRun:
     """Name of that link."""
 
     def rollouts(self) -> list[str]:
-        """Ids, in the order of the attacks; after them the huge one, the one with pictures, and the masked one."""
+        """Ids, in the order of `ATTACKS` and `NAMES`; then the huge one, the one with pictures, and the masked one."""
         return [row["_ng_rollout_id"] for row in read_rows(self.run.path)]
 
 
 def write_hostile_run(folder: Path, *, huge_line_bytes: int = HUGE_LINE_BYTES, right_ones: int = 1) -> HostileRun:
-    """One rollout an attack, one with the huge line, one with pictures that are none, one masked.
+    """One rollout an attack, one each of `NAMES`, one with the huge line, one with pictures that are none, one masked.
 
     Of the attacks every second one is right, those with odd numbers (1) or even ones (0).
     """
@@ -145,7 +145,7 @@ def _hostile_endpoint() -> EndpointReport:
 
 
 def _one_an_attack(right_ones: int) -> Iterator[MadeRollout]:
-    for index, attack in enumerate(ATTACKS):
+    for index, attack in enumerate((*ATTACKS, *NAMES)):
         yield replace(hostile_rollout(index, attack), reward=float(index % 2 == right_ones))
 
 

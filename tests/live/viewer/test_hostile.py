@@ -14,6 +14,7 @@ from tests.fakes.hostile_run import (
     CANARY,
     EVIL_HOST,
     MARKUP,
+    NAMES,
     SEEN,
     HostileRun,
     hidden_in,
@@ -95,6 +96,22 @@ def test_a_rollout_shows_attacks_as_text(part: int, browser: Browser, hostile: H
             expect(watched.get("call")).to_contain_text(SEEN)
             open_everything(watched)
             watched.press("Escape")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_named_as_a_part_of_every_object_is_a_name_like_others(
+    name: str, browser: Browser, viewed: Viewing
+) -> None:
+    with watched_page(browser, viewed.url) as watched:
+        open_hostile_run(watched)
+        watched.get("filter-category").select_option(name)
+        expect(watched.get("row")).to_have_count(1)
+        expect(watched.get("categories").get_by_text(name, exact=True)).to_have_count(2)
+        watched.get("row").click()
+        expect(watched.get("turn")).to_have_count(4)
+        expect(watched.get("answer-gold")).to_contain_text(name)
+        open_everything(watched)
+        expect(watched.get("columns")).to_contain_text("hasOwnProperty")
 
 
 def test_the_text_on_the_page_is_the_attack_itself(browser: Browser, hostile: HostileRun, viewed: Viewing) -> None:
