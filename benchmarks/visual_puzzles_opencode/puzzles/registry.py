@@ -6,6 +6,7 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     count_same_patterns,
     find_the_different,
     lines_observation,
+    logic_patterns,
     maze,
     metro_map,
     mirroring_patterns,
@@ -23,6 +24,7 @@ _MODULES: tuple[Subtype, ...] = (
     metro_map,
     mirroring_patterns,
     overlay_patterns,
+    logic_patterns,
 )
 
 BABYVISION_ROWS: dict[str, int] = {

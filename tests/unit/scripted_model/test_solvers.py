@@ -20,7 +20,7 @@ from tests.unit.scripted_model.test_policy import TOOLS, asked
 BLIND = 0.4
 """No majority answer earns this much in any subtype (see the puzzles' own tests)."""
 
-WITHOUT_SOLVER = frozenset[str]()
+WITHOUT_SOLVER = frozenset({"3D Views", "3D Cube Unfold", "3D Pattern Completion", "Count 3D blocks", "Logic Patterns"})
 """Subtypes about which the policy guesses: no short program sees their answer in the pixels."""
 
 every_subtype = pytest.mark.parametrize("subtype", [name for name in SUBTYPES if name not in WITHOUT_SOLVER])
@@ -77,6 +77,14 @@ def test_each_question_is_recognised_by_one_solver_only(subtype: str) -> None:
         text = prompt(make(subtype, 0, level))
         names = [solver.name for solver in solvers() if solver.question.search(text)]
         assert names == [subtype.lower().replace(" ", "_")]
+
+
+@pytest.mark.parametrize("subtype", [name for name in SUBTYPES if name in WITHOUT_SOLVER])
+def test_the_policy_says_that_it_guesses_where_no_solver_knows_the_question(subtype: str) -> None:
+    for level in LEVELS:
+        turn = next_turn(asked(prompt(make(subtype, 0, level)), path="/workspace/image.png"), TOOLS)
+        assert turn.calls == ()
+        assert "This is a guess." in turn.text
 
 
 @every_subtype
