@@ -46,6 +46,8 @@ class SavedRunCommand:
 
         if args.name is not None and not _NAME.fullmatch(args.name):
             raise ConfigError(f"{use}: --name takes letters, digits, '.', '_' and '-', not {args.name!r}")
+        if args.model_type is not None:
+            raise ConfigError(f"{use}: --model-type has no place here: no model is asked, the recording is the policy")
         saved = SavedRun(Path(args.run_path).expanduser().absolute())
         names, is_recorded = set[str](), False
         for record in saved.outlines():
@@ -66,11 +68,25 @@ class SavedRunCommand:
             tell(f"{use}: {saved.files.rollouts}: the last line is cut off: {saved.torn_bytes} bytes were not read")
         return cls(use, saved, environments[0], args)
 
-    def evaluation(self) -> "Evaluation":
+    def selected(self) -> Selection:
+        """What was selected, or else the benchmark that the rollouts are of. Raises ConfigError where there is none."""
+        from gym_core.config.roots import list_benchmarks
+
+        given = Selection.of(self.args)
+        if given.benchmark or given.environment or given.configs:
+            return given
+        if self.environment not in list_benchmarks(given.roots()):
+            raise ConfigError(
+                f"{self.use}: these rollouts are of the environment {self.environment!r}, which is no benchmark "
+                "here: say where it is configured, by --benchmark, --environment or --config"
+            )
+        return replace(given, benchmark=self.environment)
+
+    def evaluation(self, selected: Selection) -> "Evaluation":
         """Checked, with an output path of its own. Raises ConfigError."""
         from gym_core.cli.evaluate import plan_evaluation
 
-        selection = self._selection()
+        selection = self._completed(selected)
         output = self.args.output or str(self.output(self.args.name or self._default_name(selection)))
         return plan_evaluation(_with(selection, output_jsonl_fpath=output))
 
@@ -79,21 +95,12 @@ class SavedRunCommand:
         rollouts = self.saved.files.rollouts
         return rollouts.with_name(f"{rollouts.stem}_{done}-{name}.jsonl")
 
-    def _selection(self) -> Selection:
-        from gym_core.config.roots import list_benchmarks
-
-        given = Selection.of(self.args)
-        if not (given.benchmark or given.environment or given.configs):
-            if self.environment not in list_benchmarks(given.roots()):
-                raise ConfigError(
-                    f"{self.use}: these rollouts are of the environment {self.environment!r}, which is no benchmark "
-                    "here: say where it is configured, by --benchmark, --environment or --config"
-                )
-            given = replace(given, benchmark=self.environment)
+    def _completed(self, selected: Selection) -> Selection:
+        """With the recording as its policy, and what a run of this kind needs or does not."""
         use: JsonObject = {"kind": self.use, "path": str(self.saved.files.rollouts)}
         if self.use == "rejudge":
             use["only_masked"] = bool(self.args.only_masked)
-        given = replace(given, model_type=REPLAY_MODEL)
+        given = replace(selected, model_type=REPLAY_MODEL)
         given = _with(given, replayed_run=str(self.saved.files.rollouts), environment=self.environment, saved_run=use)
         return given if self.use == "replay" else self._without_sandbox(given)
 
@@ -144,13 +151,15 @@ def replay_command(args: argparse.Namespace) -> int:
 def _run(use: Use, args: argparse.Namespace, report: "Callable[[SavedRunCommand, Evaluation, int], int]") -> int:
     from gym_core.launch.warmup import cool_down, warming_up
 
+    # What cannot be had is refused before a process starts.
+    command = SavedRunCommand.of(use, args)
+    selected = command.selected()
     with warming_up() as warmup:
         from gym_core.cli.evaluate import dry_run_lines, make_ready
         from gym_core.cli.readiness import warn_of_literal_secrets
         from gym_core.cli.run import run_evaluation
 
-        command = SavedRunCommand.of(use, args)
-        evaluation = command.evaluation()
+        evaluation = command.evaluation(selected)
         warn_of_literal_secrets(evaluation.checked)
         _tell_differences(command, evaluation)
         if evaluation.checked.run.launch.dry_run:

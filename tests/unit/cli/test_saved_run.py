@@ -75,6 +75,11 @@ def test_a_name_leads_nowhere_else(name: str, made: OutputFiles, capsys: pytest.
     assert "--name takes" in capsys.readouterr().err
 
 
+def test_another_policy_has_no_place_here(made: OutputFiles, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "replay", str(made.rollouts), "--model-type", "vllm_model"]) == 2
+    assert "the recording is the policy" in capsys.readouterr().err
+
+
 def test_a_report_of_grades_says_how_many_changed_and_which_way() -> None:
     change = GradeChange(
         task_id=EVIL, repeat=0, before="0 (different)", after="1 (equivalent)", reward_before=0, reward_after=1
