@@ -1,0 +1,76 @@
+"""From a trajectory to a verification: the last box of the newest message, compared with the gold. Knows no server."""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from gym_core.errors import FailureKind
+from gym_core.judging.answers import AnswerForm, extract_answer
+from gym_core.judging.matching import match
+from gym_core.judging.math_value import same_value
+from gym_core.types.responses import FunctionCall, OutputMessage, ResponsesReply
+from gym_core.types.task import TaskData
+from gym_core.types.verification import Failure, Verification
+from gym_core.types.wire import JsonObject
+
+CORRECTNESS = "correctness"
+
+
+class Geo3kTask(TaskData):
+    """What the grader reads of a row."""
+
+    expected_answer: Annotated[str, StringConstraints(min_length=1)]
+    """A value; or the letter of the right option, where there are options."""
+    options: tuple[str, ...] = Field(default=(), max_length=26)
+    """Values to choose from, the first one being A."""
+
+
+def grade(task: Geo3kTask, response: ResponsesReply) -> Verification:
+    columns = answer_columns(task, response)
+    correctness = float(columns["matched_by"] is not None)
+    failure = None
+    if columns["extracted_answer"] is None:
+        reason = "the newest message holds no \\boxed{} answer"
+        failure = Failure(kind=FailureKind.NO_FINAL_ANSWER, reason=reason, stage="verify")
+    return Verification(
+        reward=correctness, reward_components={CORRECTNESS: correctness}, failure=failure, details=columns
+    )
+
+
+def answer_columns(task: Geo3kTask, response: ResponsesReply) -> JsonObject:
+    answer = boxed_answer(response)
+    return {
+        "extracted_answer": answer,
+        "matched_by": None if answer is None else matched_by(task, answer),
+        "zoom_calls": sum(isinstance(item, FunctionCall) and item.name == "zoom" for item in response.output),
+    }
+
+
+def boxed_answer(response: ResponsesReply) -> str | None:
+    """Content of the last `\\boxed{}` of the newest assistant message that has text."""
+    texts = [item.text for item in response.output if isinstance(item, OutputMessage) and item.text.strip()]
+    found = extract_answer(texts[-1]) if texts else None
+    return found.answer if found and found.form is AnswerForm.BOXED else None
+
+
+def matched_by(task: Geo3kTask, answer: str) -> str | None:
+    """How the answer equals the gold: as "text", as a "value", or by its "letter"; None when it does not."""
+    if not task.options:
+        return _same(task.expected_answer, answer)
+    if match(task.expected_answer, answer, "letter", task.options).equal:
+        return "letter"
+    index = ord(task.expected_answer.strip().upper()[0]) - ord("A")
+    if not 0 <= index < len(task.options):
+        raise ValueError(f"expected_answer {task.expected_answer!r} is no letter of {len(task.options)} options")
+    return _same(task.options[index], answer)
+
+
+def _same(gold: str, answer: str) -> str | None:
+    if _squeezed(gold) == _squeezed(answer):
+        return "text"
+    return "value" if same_value(gold, answer) else None
+
+
+def _squeezed(text: str) -> str:
+    """As the published environment compares: no white space, commas or dollar signs, no case."""
+    return "".join(text.split()).replace(",", "").replace("$", "").casefold()

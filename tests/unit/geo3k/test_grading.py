@@ -1,0 +1,111 @@
+"""Ten real problems: what earns the reward, in which words, and what does not."""
+
+import math
+
+import pytest
+
+from gym_core.errors import FailureKind
+from gym_core.judging.math_value import read_value, same_value
+from gym_core.types.responses import FunctionCall, FunctionCallOutput, OutputMessage, OutputText, ResponsesReply
+from resources_servers.geo3k_zoom.grading import Geo3kTask, grade, matched_by
+from tests.unit.geo3k.problems import Problem, problems
+
+TEN = problems()
+by_id = pytest.mark.parametrize("problem", TEN, ids=lambda problem: problem.id)
+
+
+def message(text: str) -> OutputMessage:
+    return OutputMessage(id="m", content=[OutputText(text=text)])
+
+
+def reply(*output: object) -> ResponsesReply:
+    return ResponsesReply(id="r", created_at=0, status="completed", output=list(output))
+
+
+@by_id
+def test_every_choice_has_the_value_that_the_authors_worked_out(problem: Problem) -> None:
+    for choice, value in zip(problem.choices, problem.values, strict=True):
+        found = read_value(choice)
+        assert found is not None
+        assert math.isclose(found.number, value, rel_tol=1e-9)
+
+
+@by_id
+def test_of_the_four_choices_one_is_right(problem: Problem) -> None:
+    assert [same_value(problem.gold, choice) for choice in problem.choices] == [
+        index == problem.index for index in range(4)
+    ]
+
+
+@by_id
+@pytest.mark.parametrize("form", ["{}", "${}$", "x = {}", "{}.", " {} \\text{{ units}}"])
+def test_the_gold_in_other_dress_is_right(problem: Problem, form: str) -> None:
+    said = f"So \\boxed{{{form.format(problem.gold)}}}"
+    verification = grade(Geo3kTask(expected_answer=problem.gold), reply(message(said)))
+    assert verification.reward == 1.0
+    assert verification.reward_components == {"correctness": 1.0}
+    assert verification.details["matched_by"] in ("text", "value")
+
+
+@by_id
+def test_with_options_letter_and_value_are_right_and_the_others_wrong(problem: Problem) -> None:
+    task = Geo3kTask(expected_answer=problem.letter, options=problem.choices)
+    assert matched_by(task, problem.letter) == "letter"
+    assert matched_by(task, f"({problem.letter.lower()})") == "letter"
+    assert matched_by(task, problem.gold) is not None
+    for index, choice in enumerate(problem.choices):
+        if index != problem.index:
+            assert matched_by(task, "ABCD"[index]) is None
+            assert matched_by(task, choice) is None
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "how"),
+    [
+        ("5\\sqrt{3}", "5 \\sqrt{3}", "text"),
+        ("5\\sqrt{3}", "\\sqrt{75}", "value"),
+        ("5\\sqrt{3}", "8.66", "value"),
+        ("5\\sqrt{3}", "5\\sqrt{2}", None),
+        ("\\frac{2\\sqrt{2}}{5}", "\\frac{4}{5\\sqrt{2}}", "value"),
+        ("1,200", "1200", "text"),
+        ("80", "80^\\circ", "value"),
+        ("80", "B", None),
+        ("x^2", "X^2", "text"),
+        ("x^2", "x^3", None),
+    ],
+)
+def test_how_an_answer_is_matched(gold: str, answer: str, how: str | None) -> None:
+    assert matched_by(Geo3kTask(expected_answer=gold), answer) == how
+
+
+@pytest.mark.parametrize(
+    ("output", "answer"),
+    [
+        ([message("\\boxed{1} no, \\boxed{80}")], "80"),
+        ([message("\\boxed{\\frac{1}{2}}")], "\\frac{1}{2}"),
+        ([message("\\boxed{1}"), message(" ")], "1"),
+        ([message("\\boxed{1}"), message("I am not sure.")], None),
+        ([message("The answer is 80.")], None),
+        ([message("")], None),
+        ([], None),
+    ],
+)
+def test_the_answer_is_the_last_box_of_the_newest_message_with_text(output: list[object], answer: str | None) -> None:
+    verification = grade(Geo3kTask(expected_answer="80"), reply(*output))
+    assert verification.details["extracted_answer"] == answer
+    assert verification.reward == float(answer == "80")
+    is_missing = verification.failure is not None and verification.failure.kind is FailureKind.NO_FINAL_ANSWER
+    assert is_missing == (answer is None)
+
+
+def test_the_calls_of_zoom_are_counted() -> None:
+    call = FunctionCall(call_id="1", name="zoom", arguments="{}")
+    other = FunctionCall(call_id="2", name="unknown_tool", arguments="{}")
+    output = FunctionCallOutput(call_id="1", output="Error: ...")
+    found = grade(Geo3kTask(expected_answer="8"), reply(call, other, output, message("\\boxed{8}")))
+    assert found.details["zoom_calls"] == 1
+
+
+def test_a_gold_letter_without_its_option_is_a_mistake_of_the_row() -> None:
+    with pytest.raises(ValueError, match="no letter of 2 options"):
+        matched_by(Geo3kTask(expected_answer="D", options=("1", "2")), "3")
