@@ -104,10 +104,13 @@ export function showRollout(app, source, run, rollout) {
       view.status && view.status !== "completed" ? chip(view.status, "warn") : null,
       row.flags.map((flag) => chip(words(flag), "warn")),
       h("span", { class: "faint" }, [row.category, row.subtype].filter(Boolean).join(" / ")),
-      h("span", { class: "spring" }),
-      order ? h("span", { class: "faint small", testid: "position" }, `${whole(order.place + 1)} of ${whole(order.count)} shown`) : null,
-      neighbour(beside("previous"), "\u2190 Previous", "previous"),
-      neighbour(beside("next"), "Next \u2192", "next"),
+      h(
+        "span",
+        { class: "steps" },
+        order ? h("span", { class: "faint small", testid: "position" }, `${whole(order.place + 1)} of ${whole(order.count)} shown`) : null,
+        neighbour(beside("previous"), "\u2190 Previous", "previous"),
+        neighbour(beside("next"), "Next \u2192", "next"),
+      ),
     );
   }
 
