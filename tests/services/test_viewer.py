@@ -11,7 +11,7 @@ import pytest
 from gym_core.viewer.app import Viewer
 from gym_core.viewer.shelf import Shelf
 from gym_core.viewer.types import CallView, RolloutView, RowsPage, RunDetail, RunList, TextSlice, TurnsPage
-from tests.fakes.hostile_run import ATTACKS, HostileRun, write_hostile_run
+from tests.fakes.hostile_run import ATTACKS, SEEN, HostileRun, write_hostile_run
 from tests.fakes.made_run import MadeRun
 from tests.fakes.made_runs import growing_run, write_small_run
 
@@ -44,6 +44,12 @@ async def _first_run(browser: httpx.AsyncClient) -> str:
 async def _first_rollout(browser: httpx.AsyncClient, run: str) -> str:
     page = RowsPage.model_validate_json((await browser.get(f"/api/runs/{run}/rows")).content)
     return page.rows[0].id
+
+
+async def _rollout_of(browser: httpx.AsyncClient, run: str, question: str) -> str:
+    page = RowsPage.model_validate_json((await browser.get(f"/api/runs/{run}/rows")).content)
+    (found,) = (row.id for row in page.rows if row.question == question)
+    return found
 
 
 # -- what it gives -----------------------------------------------------------
@@ -81,13 +87,13 @@ async def test_a_table_shows_no_picture_that_is_none(hostile: HostileRun) -> Non
         run = await _first_run(browser)
         page = RowsPage.model_validate_json((await browser.get(f"/api/runs/{run}/rows")).content)
         hidden = [row for row in page.rows if row.picture and row.picture not in page.pictures]
-        assert [row.id for row in hidden] == [hostile.rollouts()[len(ATTACKS) + 1]]
+        assert [row.question for row in hidden] == [f"{SEEN} pictures"]
 
 
 async def test_more_of_a_text_is_given_from_where_one_stopped(hostile: HostileRun) -> None:
     async with _browser(hostile.run.path) as browser:
         run = await _first_run(browser)
-        rollout = f"/api/runs/{run}/rollouts/{hostile.rollouts()[len(ATTACKS)]}"
+        rollout = f"/api/runs/{run}/rollouts/{await _rollout_of(browser, run, f'{SEEN} huge')}"
         body = (await browser.get(rollout)).text
         ids = re.findall(r'"length":(\d+),"id":"(r-\d+)"', body)
         assert len(body) < 200_000
@@ -207,7 +213,7 @@ async def test_a_picture_is_found_by_its_hash_and_is_what_its_hash_says(hostile:
 async def test_what_holds_a_script_is_never_a_picture(hostile: HostileRun) -> None:
     async with _browser(hostile.run.path) as browser:
         run = await _first_run(browser)
-        rollout = hostile.rollouts()[len(ATTACKS) + 1]
+        rollout = await _rollout_of(browser, run, f"{SEEN} pictures")
         view = RolloutView.model_validate_json((await browser.get(f"/api/runs/{run}/rollouts/{rollout}")).content)
         assert len(view.pictures) >= 4
         shown = [picture for picture in view.pictures if picture.url]
