@@ -14,7 +14,8 @@ from gym_core.http.whole_body import WholeBodyProtocol
 @contextlib.asynccontextmanager
 async def serving(app: ASGIApp) -> AsyncIterator[str]:
     """Base URL of the app, served until the block ends."""
-    listener = socket.socket()
+    # Named, as asyncio sends without delay only where it knows that it is TCP.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="on", ws="none", timeout_graceful_shutdown=1,
