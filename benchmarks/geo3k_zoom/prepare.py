@@ -23,7 +23,7 @@ from gym_core.types.wire import JsonObject, Wire
 
 DATASET = "chenhegu/geo3k_imgurl"
 LOCAL_COPY_VARIABLE = "GEO3K_PARQUET"
-"""Path of a local Parquet file that is used for every split."""
+"""Path of a local Parquet file; `{split}` in it stands for the split's name."""
 TASKSET = "geo3k"
 COLUMNS = ("problem", "answer", "images")
 MARKER = "<image>"
@@ -76,18 +76,21 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
 
 def fingerprint(args: JsonObject) -> str:
     """Names the content of the local copy that is asked for; "" when none is."""
-    local = os.environ.get(LOCAL_COPY_VARIABLE)
-    if not local:
+    path = _local_copy(str(args.get("split", "test")))
+    if path is None:
         return ""
-    path = Path(local).expanduser()
     return f"sha256:{sha256_of(path)}" if path.is_file() else f"no file {path}"
+
+
+def _local_copy(split: str) -> Path | None:
+    named = os.environ.get(LOCAL_COPY_VARIABLE)
+    return Path(named.replace("{split}", split)).expanduser() if named else None
 
 
 def _source(args: PrepareArgs, folder: Path) -> tuple[str, Path, str]:
     """Where the rows come from: its name, the file, and its SHA-256."""
-    local = os.environ.get(LOCAL_COPY_VARIABLE)
-    if local:
-        path = Path(local).expanduser()
+    path = _local_copy(args.split)
+    if path is not None:
         if not path.is_file():
             raise ConfigError(f"{LOCAL_COPY_VARIABLE}: {str(path)!r} is {'a folder' if path.is_dir() else 'no file'}")
         return "local", path, sha256_of(path)

@@ -61,6 +61,15 @@ def test_a_part_of_the_rows_is_the_same_part_every_time(jsonl: Path, local: Path
     assert prepare({"max_rows": 4}, jsonl).read_text() == first
 
 
+def test_each_split_has_a_local_copy_of_its_own(jsonl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_parquet(tmp_path / "test.parquet")
+    write_parquet(tmp_path / "train.parquet", [{"problem": "Find x.", "answer": "3", "images": [data_uri(PNG)]}])
+    monkeypatch.setenv("GEO3K_PARQUET", str(tmp_path / "{split}.parquet"))
+    assert len(prepare({"split": "train"}, jsonl).read_text().splitlines()) == 1
+    assert len(prepare({"split": "test"}, jsonl).read_text().splitlines()) == 10
+    assert fingerprint({"split": "train"}) != fingerprint({"split": "test"})
+
+
 PNG = problems()[0].png
 
 
