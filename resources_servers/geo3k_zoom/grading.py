@@ -8,10 +8,12 @@ from gym_core.errors import FailureKind
 from gym_core.judging.answers import AnswerForm, extract_answer
 from gym_core.judging.matching import match
 from gym_core.judging.math_value import same_value
-from gym_core.types.responses import FunctionCall, OutputMessage, ResponsesReply
+from gym_core.statistics.regions import Region, score_looks
+from gym_core.types.responses import OutputMessage, ResponsesReply
 from gym_core.types.task import TaskData
 from gym_core.types.verification import Failure, Verification
 from gym_core.types.wire import JsonObject
+from resources_servers.geo3k_zoom.zoom import zoomed_regions
 
 CORRECTNESS = "correctness"
 
@@ -23,6 +25,8 @@ class Geo3kTask(TaskData):
     """A value; or the letter of the right option, where there are options."""
     options: tuple[str, ...] = Field(default=(), max_length=26)
     """Values to choose from, the first one being A."""
+    roi: tuple[Annotated[tuple[float, ...], Field(min_length=4, max_length=4)], ...] = Field(default=(), max_length=100)
+    """Boxes that hold the evidence, as fractions: x0, y0, x1, y1. For columns alone."""
 
 
 def grade(task: Geo3kTask, response: ResponsesReply) -> Verification:
@@ -39,10 +43,16 @@ def grade(task: Geo3kTask, response: ResponsesReply) -> Verification:
 
 def answer_columns(task: Geo3kTask, response: ResponsesReply) -> JsonObject:
     answer = boxed_answer(response)
+    regions = zoomed_regions(response)
+    looks = score_looks(regions, [Region(*box) for box in task.roi])
     return {
         "extracted_answer": answer,
         "matched_by": None if answer is None else matched_by(task, answer),
-        "zoom_calls": sum(isinstance(item, FunctionCall) and item.name == "zoom" for item in response.output),
+        "zoom_regions": [[region.x0, region.y0, region.x1, region.y1] for region in regions],
+        "zoom_calls": looks.calls,
+        "zoom_duplicates": looks.duplicates,
+        "roi_recall": looks.recall,
+        "roi_iou": looks.best_iou,
     }
 
 

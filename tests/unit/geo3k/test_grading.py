@@ -1,12 +1,20 @@
 """Ten real problems: what earns the reward, in which words, and what does not."""
 
+import json
 import math
 
 import pytest
 
 from gym_core.errors import FailureKind
 from gym_core.judging.math_value import read_value, same_value
-from gym_core.types.responses import FunctionCall, FunctionCallOutput, OutputMessage, OutputText, ResponsesReply
+from gym_core.types.responses import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    OutputMessage,
+    OutputText,
+    ResponsesReply,
+)
 from resources_servers.geo3k_zoom.grading import Geo3kTask, grade, matched_by
 from tests.unit.geo3k.problems import Problem, problems
 
@@ -98,12 +106,31 @@ def test_the_answer_is_the_last_box_of_the_newest_message_with_text(output: list
     assert is_missing == (answer is None)
 
 
-def test_the_calls_of_zoom_are_counted() -> None:
-    call = FunctionCall(call_id="1", name="zoom", arguments="{}")
-    other = FunctionCall(call_id="2", name="unknown_tool", arguments="{}")
-    output = FunctionCallOutput(call_id="1", output="Error: ...")
-    found = grade(Geo3kTask(expected_answer="8"), reply(call, other, output, message("\\boxed{8}")))
-    assert found.details["zoom_calls"] == 1
+def look(call_id: str, box: tuple[float, ...], *, is_shown: bool = True) -> list[object]:
+    arguments = json.dumps(dict(zip(("x0", "y0", "x1", "y1"), box, strict=True)))
+    picture = [InputImage(image_url="data:image/png;base64,AAAA")]
+    output = FunctionCallOutput(call_id=call_id, output=picture if is_shown else "Error: no")
+    return [FunctionCall(call_id=call_id, name="zoom", arguments=arguments), output]
+
+
+def test_where_the_model_looked_is_told_and_compared_with_where_the_evidence_is() -> None:
+    task = Geo3kTask(expected_answer="8", roi=[(0.5, 0.5, 1, 1)])
+    other = FunctionCall(call_id="x", name="unknown_tool", arguments="{}")
+    looks = [
+        *look("1", (0.5, 0.5, 0.75, 2)),
+        *look("2", (0.5, 0.5, 0.75, 1)),
+        *look("3", (0, 0, 1, 0.01), is_shown=False),
+        other,
+    ]
+    columns = grade(task, reply(*looks, message("\\boxed{8}"))).details
+    assert columns["zoom_regions"] == [[0.5, 0.5, 0.75, 1.0]] * 2
+    assert (columns["zoom_calls"], columns["zoom_duplicates"]) == (2, 1)
+    assert (columns["roi_recall"], columns["roi_iou"]) == (0.5, 0.5)
+
+
+def test_without_evidence_in_the_row_nothing_is_compared() -> None:
+    columns = grade(Geo3kTask(expected_answer="8"), reply(*look("1", (0, 0, 1, 1)), message("\\boxed{8}"))).details
+    assert (columns["zoom_calls"], columns["roi_recall"], columns["roi_iou"]) == (1, None, None)
 
 
 def test_a_gold_letter_without_its_option_is_a_mistake_of_the_row() -> None:
