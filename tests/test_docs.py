@@ -252,7 +252,7 @@ def _served() -> set[tuple[str, str]]:
     )
     apps = [
         Head(head).make_app(),
-        _server(ServerType.RESOURCES, "echo", {}).make_app(),
+        _server(ServerType.RESOURCES, "dominant_color", {}).make_app(),
         _server(ServerType.AGENT, "single_call", {"model_server": policy}).make_app(),
         _server(ServerType.MODEL, "vllm_model", {"base_url": "http://x/v1", "api_key": "k", "model": "m"}).make_app(),
     ]

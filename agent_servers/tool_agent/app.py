@@ -1,6 +1,6 @@
 """The harness `tool_agent`: a native loop of model and tools over chat completions. No sandbox, no program of its own.
 
-The tools are those of the environment: they run in its resources server (docs/decisions/006-tools-over-http.md).
+The tools are those of the environment: they run in its resources server (docs/decisions/011-tools-over-http.md).
 """
 
 import asyncio
