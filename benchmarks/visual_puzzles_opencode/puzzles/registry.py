@@ -5,12 +5,18 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     count_clusters,
     count_same_patterns,
     find_the_different,
+    find_the_same,
+    find_the_shadow,
     lines_observation,
     logic_patterns,
     maze,
     metro_map,
     mirroring_patterns,
     overlay_patterns,
+    pattern_and_color_completion,
+    pattern_completion_2d,
+    recognize_numbers_and_letters,
+    rotation_patterns,
 )
 from benchmarks.visual_puzzles_opencode.puzzles.contract import Subtype
 
@@ -24,7 +30,13 @@ _MODULES: tuple[Subtype, ...] = (
     metro_map,
     mirroring_patterns,
     overlay_patterns,
+    rotation_patterns,
+    pattern_and_color_completion,
+    pattern_completion_2d,
+    find_the_same,
+    recognize_numbers_and_letters,
     logic_patterns,
+    find_the_shadow,
 )
 
 BABYVISION_ROWS: dict[str, int] = {
