@@ -19,6 +19,7 @@ from gym_core.http.problem import problem_response
 from gym_core.viewer.assets import page_file
 from gym_core.viewer.door import PAGE, Door
 from gym_core.viewer.pictures import SHOWN_TYPES, UrlOf, picture_key
+from gym_core.viewer.plain_file import must_be_plain
 from gym_core.viewer.rollout import RolloutReading
 from gym_core.viewer.run import NotInRun, ViewedRun
 from gym_core.viewer.shelf import Shelf
@@ -102,6 +103,7 @@ class Viewer:
     def _image(self, run_id: str, sha256: str) -> Response:
         store = self.shelf.run(run_id).assets
         try:
+            must_be_plain(store.path(sha256))
             if store.path(sha256).stat().st_size > MAX_IMAGE_BYTES:
                 return problem_response(413, _NOT_FOUND, f"the picture is larger than {MAX_IMAGE_BYTES} bytes")
             content = store.get(sha256)

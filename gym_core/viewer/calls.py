@@ -15,6 +15,7 @@ from gym_core.types.model_call import CallAnswer, ModelCall
 from gym_core.types.sample import BranchLabel
 from gym_core.types.wire import JsonObject
 from gym_core.viewer.pictures import Gallery
+from gym_core.viewer.plain_file import must_be_plain
 from gym_core.viewer.shell import tool_part
 from gym_core.viewer.texts import Texts
 from gym_core.viewer.types import CallFacts, CallMessage, CallView, ToolPart
@@ -44,6 +45,7 @@ def read_session_calls(captures: Path, session_id: str | None, final_answer: str
         return SessionCalls((), (), (), None, "no model call was captured")
     try:
         path = capture_path(captures, session_id)
+        must_be_plain(path)
         captured = list(read_captured(path))
         models = [_facts_of(call) for call in captured]
     except FileNotFoundError:

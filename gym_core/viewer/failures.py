@@ -45,8 +45,11 @@ class FailureIndex:
         self.spent: list[tuple[RolloutKey, EpisodeEvidence, float]] = []
         """What `SpendTally.note` takes of each, the response left out."""
 
+    @property
+    def unreadable(self) -> str:
+        return self._file.unreadable
+
     def refresh(self) -> None:
-        """Raises OSError."""
         self._file.read_on(self._take, self._clear)
 
     def _take(self, read: Line) -> None:

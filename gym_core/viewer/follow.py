@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gym_core.rollout.sink import is_intact
+from gym_core.viewer.plain_file import open_plain
 
 MAX_LINE_BYTES = 256 << 20
 """Far above any rollout; a longer line is passed over without being held in memory."""
@@ -34,6 +35,8 @@ class FollowedFile:
         """Numbers, from 1, of lines without a valid checksum."""
         self.torn_bytes = 0
         """Of a last line that is not whole yet."""
+        self.unreadable = ""
+        """Why it cannot be read; "" when it can, or is not there."""
         self._inode: tuple[int, int] | None = None
         self._position = 0
         self._lines = 0
@@ -41,24 +44,27 @@ class FollowedFile:
     def read_on(self, take: Callable[[Line], None], forget: Callable[[], None]) -> None:
         """Hand over each line that was added; before that, `forget` when the file was replaced.
 
-        A line for which `take` raises ValueError, or nests too deeply, counts as damaged. Raises OSError other than for
-        a file that is not there, which reads as empty.
+        A line for which `take` raises ValueError, or nests too deeply, counts as damaged. A file that is not there
+        reads as empty; of one that cannot be read what was read stays, and `unreadable` says why.
         """
-        known = self.generation
-        for line in self._news():
-            if self.generation != known:
-                forget()
-                known = self.generation
-            try:
-                take(line)
-            except (ValueError, RecursionError):  # msgspec's and pydantic's errors are ValueErrors
-                self.damaged_lines.append(self._lines)
+        known, self.unreadable = self.generation, ""
+        try:
+            for line in self._news():
+                if self.generation != known:
+                    forget()
+                    known = self.generation
+                try:
+                    take(line)
+                except (ValueError, RecursionError):  # msgspec's and pydantic's errors are ValueErrors
+                    self.damaged_lines.append(self._lines)
+        except OSError as error:
+            self.unreadable = error.strerror or type(error).__name__
         if self.generation != known:
             forget()
 
     def _news(self) -> Iterator[Line]:
         try:
-            file = self.path.open("rb")
+            file = open_plain(self.path)
         except FileNotFoundError:
             if self._inode is not None:
                 self._start_again(None)
@@ -85,7 +91,7 @@ class FollowedFile:
 
     def read_at(self, offset: int, length: int) -> bytes:
         """A line that was handed over, read again. Raises ValueError when it is not there any more, OSError."""
-        with self.path.open("rb") as file:
+        with open_plain(self.path) as file:
             file.seek(offset)
             line = file.read(length)
         if len(line) != length or not is_intact(line):

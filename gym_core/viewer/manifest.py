@@ -6,6 +6,7 @@ import msgspec
 
 from gym_core.types.cost import RunPrices
 from gym_core.types.wire import JsonObject
+from gym_core.viewer.plain_file import open_plain
 
 MAX_BYTES = 4 << 20
 _MAX_NAME = 200
@@ -59,7 +60,7 @@ class ManifestFile:
 
     def _read(self) -> JsonObject | None:
         try:
-            with self._path.open("rb") as file:
+            with open_plain(self._path) as file:
                 content = file.read(MAX_BYTES + 1)
             return _object(msgspec.json.decode(content)) if len(content) <= MAX_BYTES else None
         except (OSError, ValueError, RecursionError):

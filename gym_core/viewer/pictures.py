@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from gym_core.capture.images import AssetStore, sniff_media_type
 from gym_core.capture.placeholders import read_size
+from gym_core.viewer.plain_file import open_plain
 from gym_core.viewer.types import Picture
 
 SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
@@ -53,7 +54,7 @@ def look_at(assets: AssetStore, sha256: str) -> Picture:
     """What the head of its file says, without a URL. Of one that is missing or no picture, `problem` says so."""
     try:
         path = assets.path(sha256)
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             media_type = sniff_media_type(file.read(_HEAD_BYTES))
         size, (width, height) = path.stat().st_size, read_size(path)
     except FileNotFoundError:

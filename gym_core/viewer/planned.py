@@ -36,8 +36,11 @@ class PlannedIndex:
         self._file = FollowedFile(path)
         self._planned: dict[_Key, PlannedRollout] = {}
 
+    @property
+    def unreadable(self) -> str:
+        return self._file.unreadable
+
     def refresh(self) -> None:
-        """Raises OSError."""
         self._file.read_on(self._take, self._planned.clear)
 
     def _take(self, line: Line) -> None:

@@ -61,7 +61,7 @@ class ViewedRun:
     # -- reading on -----------------------------------------------------------
 
     def refresh(self) -> str:
-        """Reads what was added; a short text that changes when anything that is shown did. Raises OSError.
+        """Reads what was added; a short text that changes when anything that is shown did.
 
         The first one reads the whole file: about a second for 300 MB.
         """
@@ -75,6 +75,7 @@ class ViewedRun:
                 *(self._file.generation, len(self._facts), len(self._file.damaged_lines), self._file.torn_bytes > 0),
                 *(self._failures.version, self._planned.version, self._is_written, self._manifest.version),
                 [(s.rollout, s.last_call_at) for s in self._in_flight()],
+                self._unreadable(),
             )
             return hashlib.sha256(repr(seen).encode()).hexdigest()[:24]
 
@@ -230,8 +231,17 @@ class ViewedRun:
             return RunState.EMPTY
         return RunState.PARTIAL if self._planned.total > len(self._facts) else RunState.FINISHED
 
+    def _unreadable(self) -> list[str]:
+        files = self.files
+        reasons = {
+            files.rollouts: self._file.unreadable,
+            files.failures: self._failures.unreadable,
+            files.inputs: self._planned.unreadable,
+        }
+        return [f"{_readable(path.name)} cannot be read: {reason}" for path, reason in reasons.items() if reason]
+
     def _problems(self) -> list[str]:
-        found = []
+        found = self._unreadable()
         if damaged := self._file.damaged_lines:
             some = ", ".join(map(str, damaged[:5])) + ("…" if len(damaged) > 5 else "")
             found.append(f"{len(damaged)} of its lines are damaged or no rollouts, and are not shown (line {some})")

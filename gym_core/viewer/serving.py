@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import os
 import socket
+import threading
 from typing import TYPE_CHECKING
 
 from gym_core.errors import ConfigError
@@ -37,5 +39,19 @@ def serve(app: "FastAPI", listener: socket.socket) -> None:
         app, http="httptools", ws="none", lifespan="on", log_config=None, access_log=False, server_header=False,
         timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S, proxy_headers=False,
     )  # fmt: skip
-    with contextlib.suppress(KeyboardInterrupt):  # uvicorn sends itself the signal once more when it has ended
-        asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
+    server = uvicorn.Server(config)
+    # A thread that still reads a slow disk is not waited for: it writes nothing.
+    end = threading.Timer(GRACEFUL_SHUTDOWN_S, os._exit, (0,))
+    end.daemon = True
+
+    async def serve_until_told() -> None:
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            end.start()
+
+    try:
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn sends itself the signal once more when it has ended
+            asyncio.run(serve_until_told())
+    finally:
+        end.cancel()
