@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PIL import Image
+from PIL import Image, ImageChops
 
 from benchmarks.visual_puzzles_opencode.puzzles.contract import AnswerKind, Puzzle
 from benchmarks.visual_puzzles_opencode.puzzles.drawing import (
@@ -38,8 +38,8 @@ _REACH_PX = 64
 """How far a figure reaches from the middle of its panel."""
 _SAMPLE_PX = 4
 """From one sample to the next. Samples lie at odd pixels and sides of boxes at even ones, so no sample is on a side."""
-_LEAST_DIFFERENCE = 14
-"""Of two shadows, in samples: more than 200 pixels."""
+_LEAST_DIFFERENCE_PX = 260
+"""Of two shadows, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -146,17 +146,28 @@ def _figures(rng: random.Random, shape: _Level) -> list[_Figure]:
     """Figures whose shadows all differ, however they may be turned."""
     turns = range(4) if shape.is_turned else range(1)
     figures: list[_Figure] = []
-    covers: list[list[str]] = []
+    masks: list[Image.Image] = []
     while len(figures) < shape.figures:
         is_new = len(figures) < shape.families
         figure = _random_figure(rng) if is_new else _near_copy(rng, figures[len(figures) % shape.families])
-        turned = [_covered(_turned(figure, turn)) for turn in turns]
-        if all(part.is_inside() for part in figure) and all(
-            _difference(cover, known) >= _LEAST_DIFFERENCE for cover in turned for known in covers
-        ):
+        if not all(part.is_inside() for part in figure):
+            continue
+        turned = [_mask(_turned(figure, turn)) for turn in turns]
+        if all(_pixel_difference(mask, known) >= _LEAST_DIFFERENCE_PX for mask in turned for known in masks):
             figures.append(figure)
-            covers.append(turned[0])
+            masks.append(turned[0])
     return figures
+
+
+def _mask(figure: _Figure) -> Image.Image:
+    """The shadow as it is drawn, in grey levels."""
+    img = new_canvas(_SIDE_PX, _SIDE_PX)
+    _draw_figure(img, (0, 0, _SIDE_PX, _SIDE_PX), figure, [INK] * len(figure))
+    return img.convert("L")
+
+
+def _pixel_difference(one: Image.Image, other: Image.Image) -> int:
+    return _SIDE_PX**2 - ImageChops.difference(one, other).histogram()[0]
 
 
 def _random_figure(rng: random.Random) -> _Figure:
