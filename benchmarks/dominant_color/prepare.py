@@ -3,18 +3,16 @@
 The first picture is in the prompt. The others, and the gold, are what only the environment may see.
 """
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from PIL import Image
 from pydantic import Field, ValidationError
 
 from benchmarks.dominant_color.tiles import PALETTE, PICTURES, Recall, draw_recall
 from gym_core.capture.images import make_data_url, make_reference
 from gym_core.config.violations import violations
-from gym_core.datasets.images import PreparedImage
+from gym_core.datasets.images import PreparedImage, png_of
 from gym_core.datasets.prepared import write_dataset
 from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject, Wire
@@ -52,7 +50,7 @@ def _rows(args: PrepareArgs) -> Iterator[tuple[JsonObject, PreparedImage]]:
     for index in range(args.tasks):
         task_id = f"{args.seed}-{index}"
         recall = draw_recall(args.seed, index)
-        first = PreparedImage.from_bytes(_png(recall.pictures[0]), row=task_id)
+        first = PreparedImage.from_bytes(png_of(recall.pictures[0]), row=task_id)
         yield make_row(task_id, recall, make_reference(first.sha256)), first
 
 
@@ -65,11 +63,5 @@ def make_row(task_id: str, recall: Recall, first_url: str) -> JsonObject:
         "question": QUESTION,
         "expected_answer": ", ".join(recall.colors),
         "category": "Visual memory",
-        "later_images": [make_data_url(_png(picture)) for picture in recall.pictures[1:]],
+        "later_images": [make_data_url(png_of(picture)) for picture in recall.pictures[1:]],
     }
-
-
-def _png(picture: Image.Image) -> bytes:
-    png = io.BytesIO()
-    picture.save(png, "PNG")
-    return png.getvalue()

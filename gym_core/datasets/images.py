@@ -40,7 +40,7 @@ class PreparedImage:
             with _decoded(content, max_pixels) as image:
                 media_type = KEPT_FORMATS.get(image.format or "")
                 if media_type is None or getattr(image, "n_frames", 1) > 1:
-                    content, media_type = _png_of(image), "image/png"
+                    content, media_type = png_of(image), "image/png"
                 width, height = image.size
         except UnidentifiedImageError as error:  # its own message names an object of ours
             what = f"begins with {content[:8]!r}, like no {', '.join(READ_FORMATS[:-1])} or {READ_FORMATS[-1]}"
@@ -64,7 +64,8 @@ def _decoded(content: bytes, max_pixels: int) -> Iterator[Image.Image]:
             yield image
 
 
-def _png_of(image: Image.Image) -> bytes:
+def png_of(image: Image.Image) -> bytes:
+    """The PNG of a picture, with nothing but pixels in it."""
     still = image if image.mode in _PNG_MODES else image.convert("RGBA" if image.has_transparency_data else "RGB")
     png = io.BytesIO()
     still.save(png, "PNG", exif=b"")

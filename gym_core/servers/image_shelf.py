@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from PIL import Image
 from pydantic import Field
 
-from gym_core.datasets.images import PreparedImage
+from gym_core.datasets.images import PreparedImage, png_of
 from gym_core.errors import FailureKind, InvalidTask, SessionError
 from gym_core.types.wire import Wire
-
-_SAVED_MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
 
 
 class ShelfLimits(Wire):
@@ -101,14 +99,6 @@ class ImageShelf:
     def _check_pixels(self, width: int, height: int) -> None:
         if width * height > self._limits.max_pixels:
             raise ShelfFull(f"an image of {width}x{height} pixels is too large: at most {self._limits.max_pixels}")
-
-
-def png_of(image: Image.Image) -> bytes:
-    """The PNG of a picture, with nothing but pixels in it."""
-    still = image if image.mode in _SAVED_MODES else image.convert("RGBA" if image.has_transparency_data else "RGB")
-    png = io.BytesIO()
-    still.save(png, "PNG", exif=b"")
-    return png.getvalue()
 
 
 def _out_of_order(reason: str) -> SessionError:

@@ -164,10 +164,10 @@ class ToolResourcesServer(ResourcesServer[TaskT, ToolConfigT]):
         )
 
     async def end_session(self, session: ResourcesSession) -> None:
-        running = [call.running for call in _held(session).calls.values() if not call.running.done()]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        calls = [call.running for call in _held(session).calls.values()]
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
     # -- routes -------------------------------------------------------------
 
