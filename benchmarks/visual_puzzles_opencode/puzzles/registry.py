@@ -16,6 +16,7 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     pattern_and_color_completion,
     pattern_completion_2d,
     recognize_numbers_and_letters,
+    reconstruction,
     rotation_patterns,
 )
 from benchmarks.visual_puzzles_opencode.puzzles.contract import Subtype
@@ -37,6 +38,7 @@ _MODULES: tuple[Subtype, ...] = (
     recognize_numbers_and_letters,
     logic_patterns,
     find_the_shadow,
+    reconstruction,
 )
 
 BABYVISION_ROWS: dict[str, int] = {
