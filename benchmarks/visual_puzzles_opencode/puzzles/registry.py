@@ -13,6 +13,7 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     metro_map,
     mirroring_patterns,
     overlay_patterns,
+    paper_folding,
     pattern_and_color_completion,
     pattern_completion_2d,
     recognize_numbers_and_letters,
@@ -39,6 +40,7 @@ _MODULES: tuple[Subtype, ...] = (
     logic_patterns,
     find_the_shadow,
     reconstruction,
+    paper_folding,
 )
 
 BABYVISION_ROWS: dict[str, int] = {
