@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -16,6 +17,7 @@ from agent_servers.single_call.app import SingleCall
 from gym_core.capture.images import AssetStore
 from gym_core.episode import Episode, EpisodeServers, EpisodeStorage
 from gym_core.http.client import HttpPool
+from gym_core.servers.agent import AgentServer
 from gym_core.servers.base import Server
 from gym_core.servers.context import Peer, ServerContext, ServerSlice
 from gym_core.servers.resources import ResourcesServer, ResourcesServerConfig
@@ -75,7 +77,7 @@ async def in_process_gym(
     folder: Path,
     *,
     resources_type: type[EchoServer] = EchoServer,
-    agent_type: type[SingleCall] = SingleCall,
+    agent_type: type[AgentServer[Any]] = SingleCall,
     policy: JsonObject | None = None,
     agent_timeout_s: float = 20,
 ) -> AsyncIterator[InProcessGym]:

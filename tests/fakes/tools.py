@@ -109,7 +109,7 @@ class ToolHouse:
         reply = await self.pool.service(self.url, TOKEN).call("POST", "/seed_session", request, SeedSessionReply)
         access = reply.resources_tools
         assert access is not None
-        return access.model_copy(update={"url": access.url.replace("http://unused", self.url)})
+        return access
 
 
 @asynccontextmanager
@@ -121,4 +121,5 @@ async def tool_house(**config: object) -> AsyncIterator[ToolHouse]:
     context = ServerContext(part, HttpPool())
     server = CutServer(ToolResourcesServerConfig.model_validate(config), context)
     async with HttpPool() as pool, serving(server.make_app()) as url:
+        server.context = ServerContext(part.model_copy(update={"url": url}), context.pool)
         yield ToolHouse(url, server, pool)
