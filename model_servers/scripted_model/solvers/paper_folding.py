@@ -52,7 +52,8 @@ def sheet_boxes(pixels: NDArray[np.int64]) -> list[Box]:
 
 
 def is_line_down(marked: NDArray[np.bool_], x: int, y: int, length: int) -> bool:
-    return bool(marked[y : y + length, x].mean() > 0.9)
+    """Near x: the end of a crease may stick out of its sheet's corner."""
+    return bool(marked[y : y + length, x : x + 3].mean(axis=0).max(initial=0) > 0.9)
 
 
 def hole_middles(pixels: NDArray[np.int64], box: Box) -> Points:
