@@ -17,7 +17,7 @@ COPY agent_servers/ agent_servers/
 COPY model_servers/ model_servers/
 COPY benchmarks/ benchmarks/
 COPY sandbox_image/ sandbox_image/
-RUN python3 -m venv /opt/gym && /opt/gym/bin/pip install --no-cache-dir .
+RUN python3 -m venv /opt/gym && /opt/gym/bin/pip install --no-cache-dir '.[image-tools]'
 
 FROM ${BASE}
 RUN groupadd --gid 1000 gym \
