@@ -5,23 +5,16 @@ a lock file and every later one must equal it: copies with the same 388 rows and
 """
 
 import hashlib
-import json
-import os
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from gym_core.datasets.hub import HUB, HUB_VARIABLE, HubFile, check_lock, fetch_hub_file, sha256_of
 from gym_core.errors import ConfigError
-from gym_core.types.wire import Wire
 
 LOCAL_COPY_VARIABLE = "BABYVISION_PARQUET"
 """Path of a local Parquet file, or of the official zip."""
-HUB_VARIABLE = "HF_ENDPOINT"
-"""Base URL of a mirror of the hub."""
-HUB = "https://huggingface.co"
 DATASET = "UnipatAI/BabyVision"
 REVISION = "849cbeea2b1d00ad334e9e1e2b49a1960c9ff3f3"
 HUB_FILE = "data/train-00000-of-00001.parquet"
@@ -30,8 +23,6 @@ OFFICIAL_ZIP_SHA256 = "e5e16e7104b080bac7e67bb98d74bd5057f7151f487cd2f6199110625
 
 MAX_SOURCE_BYTES = 512 << 20
 """Ten times the real file."""
-READ_TIMEOUT_S = 60.0
-_CHUNK_BYTES = 1 << 20
 
 
 class SourceKind(StrEnum):
@@ -51,12 +42,6 @@ class Source:
     revision: str | None
     """None for a local copy, whose revision nobody knows."""
     sha256: str
-
-
-class Lock(Wire):
-    """`babyvision.lock.json`: what each origin gave when it was first seen."""
-
-    sha256_of_origin: dict[str, str] = {}
 
 
 def find_source(data_dir: Path, *, zip_sha256: str = OFFICIAL_ZIP_SHA256, environ: Mapping[str, str]) -> Source:
@@ -86,8 +71,7 @@ def local_fingerprint(environ: Mapping[str, str]) -> str:
     path = Path(local).expanduser()
     if not path.is_file():
         return f"no file {path}"
-    with path.open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    return f"sha256:{sha256_of(path)}"
 
 
 def _local_file(name: str) -> Path:
@@ -117,40 +101,18 @@ def _check_zip(source: Source, zip_sha256: str) -> None:
 
 
 def _check_lock(source: Source, lock_path: Path) -> None:
-    lock = Lock.model_validate_json(lock_path.read_bytes()) if lock_path.is_file() else Lock()
-    known = lock.sha256_of_origin.get(source.origin)
-    if known is None:
-        grown = Lock(sha256_of_origin={**lock.sha256_of_origin, source.origin: source.sha256})
-        lock_path.parent.mkdir(parents=True, exist_ok=True)
-        partial = lock_path.with_name(f".{lock_path.name}.{os.getpid()}")
-        partial.write_text(json.dumps(grown.model_dump(), indent=2) + "\n")
-        partial.replace(lock_path)
-    elif known != source.sha256:
-        raise ValueError(
-            f"BabyVision: {str(source.path)!r} is not the file seen before: its SHA-256 is {source.sha256}, the"
-            f" lock has {known}. If the new one is right, delete {str(lock_path)!r} and prepare again"
-        )
+    try:
+        check_lock(source.origin, source.path, lock_path)
+    except ValueError as error:
+        raise ValueError(f"BabyVision: {error}") from error
 
 
 def _download(path: Path, hub: str) -> None:
-    """Fetch the pinned file; it appears whole or not at all."""
-    url = f"{hub.rstrip('/')}/datasets/{DATASET}/resolve/{REVISION}/{HUB_FILE}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    file = HubFile(DATASET, REVISION, HUB_FILE, MAX_SOURCE_BYTES)
     try:
-        with urllib.request.urlopen(url, timeout=READ_TIMEOUT_S) as reply, partial.open("wb") as file:
-            expected = reply.headers.get("Content-Length")
-            while chunk := reply.read(_CHUNK_BYTES):
-                file.write(chunk)
-                if file.tell() > MAX_SOURCE_BYTES:
-                    raise ValueError(f"more than {MAX_SOURCE_BYTES} bytes came")
-            if expected is not None and file.tell() != int(expected):
-                raise ValueError(f"{file.tell()} of {expected} bytes came")
-        partial.replace(path)
-    except (OSError, ValueError, urllib.error.URLError) as error:
+        fetch_hub_file(file, path, hub=hub)
+    except ValueError as error:
         raise ValueError(
-            f"BabyVision: download of {url} failed: {error}. Without internet, set {LOCAL_COPY_VARIABLE} to a local"
-            " copy of the Parquet file or of the official zip"
+            f"BabyVision: {error}. Without internet, set {LOCAL_COPY_VARIABLE} to a local copy of the Parquet file or"
+            " of the official zip"
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
