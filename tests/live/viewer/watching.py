@@ -6,11 +6,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request, Response
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Locator,
+    Page,
+    Request,
+    Response,
+    expect,
+)
 
 from tests.fakes.hostile_run import CANARY
 
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = 30_000
+"""Of whatever is waited for; far more than it takes, since the machine may be busy with other things."""
+expect.set_options(timeout=TIMEOUT_MS)
 _LOOK_MS = 10
 _PICTURES_ARE_THERE = """
 [...document.images].filter((image) => image.getBoundingClientRect().top < innerHeight)
