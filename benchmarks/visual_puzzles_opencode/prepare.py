@@ -40,7 +40,7 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
         mistakes = violations(error, PrepareArgs, "prepare_args")
         raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
     if checked.proportions is not Proportions.DEMO and checked.subtypes is None and missing_subtypes():
-        log.warning("subtypes without a generator are left out", extra={"subtypes": ", ".join(missing_subtypes())})
+        log.warning("subtypes without a generator are left out: %s", ", ".join(missing_subtypes()))
     write_dataset(map(_row_with_image, puzzle_tasks(checked)), jsonl_fpath)
     return jsonl_fpath
 
