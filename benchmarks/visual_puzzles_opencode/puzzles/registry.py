@@ -2,6 +2,7 @@
 
 from benchmarks.visual_puzzles_opencode.puzzles import (
     connect_the_lines,
+    count_3d_blocks,
     count_clusters,
     count_same_patterns,
     find_the_different,
@@ -41,6 +42,7 @@ _MODULES: tuple[Subtype, ...] = (
     find_the_shadow,
     reconstruction,
     paper_folding,
+    count_3d_blocks,
 )
 
 BABYVISION_ROWS: dict[str, int] = {
