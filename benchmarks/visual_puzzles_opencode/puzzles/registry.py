@@ -20,6 +20,7 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     recognize_numbers_and_letters,
     reconstruction,
     rotation_patterns,
+    views_3d,
 )
 from benchmarks.visual_puzzles_opencode.puzzles.contract import Subtype
 
@@ -43,6 +44,7 @@ _MODULES: tuple[Subtype, ...] = (
     reconstruction,
     paper_folding,
     count_3d_blocks,
+    views_3d,
 )
 
 BABYVISION_ROWS: dict[str, int] = {
