@@ -5,6 +5,7 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     count_3d_blocks,
     count_clusters,
     count_same_patterns,
+    cube_unfold_3d,
     find_the_different,
     find_the_same,
     find_the_shadow,
@@ -45,6 +46,7 @@ _MODULES: tuple[Subtype, ...] = (
     paper_folding,
     count_3d_blocks,
     views_3d,
+    cube_unfold_3d,
 )
 
 BABYVISION_ROWS: dict[str, int] = {
