@@ -18,6 +18,7 @@ from benchmarks.visual_puzzles_opencode.puzzles import (
     paper_folding,
     pattern_and_color_completion,
     pattern_completion_2d,
+    pattern_completion_3d,
     recognize_numbers_and_letters,
     reconstruction,
     rotation_patterns,
@@ -47,6 +48,7 @@ _MODULES: tuple[Subtype, ...] = (
     count_3d_blocks,
     views_3d,
     cube_unfold_3d,
+    pattern_completion_3d,
 )
 
 BABYVISION_ROWS: dict[str, int] = {

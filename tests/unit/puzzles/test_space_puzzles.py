@@ -2,7 +2,13 @@
 
 import pytest
 
-from benchmarks.visual_puzzles_opencode.puzzles import count_3d_blocks, cube_unfold_3d, paper_folding, views_3d
+from benchmarks.visual_puzzles_opencode.puzzles import (
+    count_3d_blocks,
+    cube_unfold_3d,
+    paper_folding,
+    pattern_completion_3d,
+    views_3d,
+)
 from benchmarks.visual_puzzles_opencode.puzzles.contract import LEVELS, Puzzle, Subtype, puzzle_rng
 from benchmarks.visual_puzzles_opencode.puzzles.drawing import PALETTE, PAPER, new_canvas
 from benchmarks.visual_puzzles_opencode.puzzles.isometric import (
@@ -45,7 +51,7 @@ def test_blocks_to_be_counted_all_show_the_tops_of_their_stacks(level: int) -> N
 
 
 @every_level
-@pytest.mark.parametrize("subtype", [views_3d, paper_folding, cube_unfold_3d])
+@pytest.mark.parametrize("subtype", [views_3d, paper_folding, cube_unfold_3d, pattern_completion_3d])
 def test_options_all_differ(subtype: Subtype, level: int) -> None:
     for puzzle in some(subtype, level):
         candidates = [str(candidate) for candidate in puzzle.structure["candidates"]]
@@ -70,3 +76,20 @@ def test_letters_on_cubes_are_turned_but_never_mirrored(level: int) -> None:
 def test_opened_sheets_of_all_options_have_as_many_holes(level: int) -> None:
     for puzzle in some(paper_folding, level):
         assert {len(candidate) for candidate in puzzle.structure["candidates"]} == {2 * 2**level}
+
+
+@pytest.mark.parametrize("is_mirrored", [False, True])
+def test_a_mirrored_piece_is_another_piece(is_mirrored: bool) -> None:
+    screw = frozenset({(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1)})
+    other = frozenset({(z, x, y) for x, y, z in screw})
+    if is_mirrored:
+        other = frozenset({(1 - x, y, z) for x, y, z in other})
+    assert (other in pattern_completion_3d.positions(screw)) is not is_mirrored
+
+
+@every_level
+def test_pieces_have_as_many_cubes_as_are_missing(level: int) -> None:
+    for puzzle in some(pattern_completion_3d, level):
+        x, y, z = puzzle.structure["extent"]
+        missing = x * y * z - len(puzzle.structure["remaining"])
+        assert {len(piece) for piece in puzzle.structure["candidates"]} == {missing}
