@@ -57,10 +57,16 @@ def is_line_down(marked: NDArray[np.bool_], x: int, y: int, length: int) -> bool
 
 
 def hole_middles(pixels: NDArray[np.int64], box: Box) -> Points:
-    """Shape (holes, 2): x and y from the box's corner, of the cells with a dark middle."""
+    """Shape (holes, 2): x and y from the box's corner, of the cells whose middle is dark all around."""
     left, top, right, _ = box
     middles = [(2 * index + 1) * (right - left) / (2 * CELLS) for index in range(CELLS)]
-    dark = [(x, y) for y in middles for x in middles if pixels[int(top + y), int(left + x)].max() < 60]
+    # A dot of the middle alone may be the edge of a folded sheet.
+    dark = [
+        (x, y)
+        for y in middles
+        for x in middles
+        if pixels[int(top + y) - 3 : int(top + y) + 4, int(left + x) - 3 : int(left + x) + 4].max() < 60
+    ]
     return np.array(dark, dtype=np.float64).reshape(-1, 2)
 
 
