@@ -35,7 +35,8 @@ _TAKEN_TREES = (
 _TAKEN_FOLDERS = (DEFAULT_WORKDIR, HOME, "/tmp")
 """These themselves; below them there is room."""
 
-_MOST_ENTRIES = 50_000
+MOST_ENTRIES = 50_000
+"""Files and folders that a mount may hold: each is looked at before the start."""
 _LOOK = Launch(argv=["cat", "/proc/self/mountinfo"], timeout_s=30, output_cap_bytes=1 << 20)
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
@@ -87,11 +88,14 @@ def why_not_here(mount: Mount) -> str | None:
     try:
         if not source.is_dir():
             return None if source.is_file() else "is no folder or file of this machine"
-        for count, entry in enumerate(source.rglob("*")):
+        for count, entry in enumerate(source.rglob("*"), start=1):
+            if count > MOST_ENTRIES:
+                return (
+                    f"holds more than {MOST_ENTRIES} files and folders, too many to look for sockets among them: "
+                    "name a smaller folder in it, or several"
+                )
             if entry.is_socket():
                 return f"holds a socket, {str(entry)!r}, through which a sandbox could act outside"
-            if count >= _MOST_ENTRIES:
-                break
     except OSError as error:
         return f"cannot be looked at: {error.strerror}"
     return None

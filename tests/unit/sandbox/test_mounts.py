@@ -94,6 +94,19 @@ def test_what_is_not_on_this_machine_or_holds_a_socket_is_told(tmp_path: Path) -
         assert "holds a socket" in str(why_not_here(SharedFolder(source=str(tmp_path), target="/data")))
 
 
+def test_a_folder_that_is_too_large_to_be_looked_through_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gym_core.sandbox.mounts.MOST_ENTRIES", 3)
+    shared = SharedFolder(source=str(tmp_path), target="/data")
+    for name in "abc":
+        (tmp_path / name).touch()
+    assert why_not_here(shared) is None
+    (tmp_path / "d").touch()
+    assert "more than 3 files and folders" in str(why_not_here(shared))
+    assert "smaller folder" in str(why_not_here(shared))
+
+
 def test_options_are_read_with_the_kernel_s_escapes() -> None:
     assert mount_options(SEEN)["/my data"] == {"rw", "relatime"}
     assert mount_options("nonsense\n\n") == {}
