@@ -22,4 +22,4 @@ def _guess(view: View) -> Turn:
     return Turn("I did not count. \\boxed{1}")
 
 
-SEPARATE_SHAPES = Player("separate_shapes", "How many separate ", _play, _guess)
+SEPARATE_SHAPES = Player("separate_shapes", " shapes are in the picture?", _play, _guess)
