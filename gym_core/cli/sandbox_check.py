@@ -114,8 +114,10 @@ def _with_image(asked: _Asked, image: str | None) -> _Asked:
 def _configured(selection: Selection) -> list[_Asked]:
     """The sandbox blocks, each with what the first server that lends of it asks for. Mistakes elsewhere in the
     configuration do not matter here."""
+    from gym_core.config.blocks import Contradiction
     from gym_core.config.reading import ConfigReading
     from gym_core.errors import ConfigError
+    from gym_core.launch.mounts import mounts_that_cannot_be
     from gym_core.sandbox.contract import SandboxSpec
 
     reading = ConfigReading(selection.compose())
@@ -123,11 +125,16 @@ def _configured(selection: Selection) -> list[_Asked]:
     if mistakes := reading.problems.lines_inside(config.sandboxes):
         raise ConfigError(mistakes)
     specs: dict[str, SandboxSpec] = {}
+    wrong: list[Contradiction] = []
     for server in config.servers.values():
         if name := server.block.get("sandbox_provider"):
-            settings = _settings(server.block.get("sandbox_config") or {}, f"{server.path}.sandbox_config")
+            path = f"{server.path}.sandbox_config"
+            settings = _settings(server.block.get("sandbox_config") or {}, path)
+            wrong += mounts_that_cannot_be(settings.mounts, config.sandboxes.get(str(name), {}), path)
             spec = SandboxSpec(image=settings.image, resources=settings.resources, mounts=list(settings.mounts))
             specs.setdefault(str(name), spec)
+    if wrong:
+        raise ConfigError([f"{found.path}: {found.sentence}" for found in wrong])
     return [_Asked(name, block, specs.get(name, SandboxSpec())) for name, block in config.sandboxes.items()]
 
 

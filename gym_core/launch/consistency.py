@@ -10,7 +10,7 @@ from gym_core.episode import RESPOND_MARGIN_S, SEED_TIMEOUT_S
 from gym_core.launch.identity import needed_servers
 from gym_core.launch.listeners import policy_servers
 from gym_core.launch.models import environment_prices, judge_server, policy_server
-from gym_core.sandbox.mounts import why_not_here
+from gym_core.launch.mounts import mounts_that_cannot_be
 from gym_core.sandbox.providers.local import LocalProvider
 from gym_core.servers.agent import AgentServerConfig
 from gym_core.servers.base import ServerConfig
@@ -26,7 +26,7 @@ _MARGIN_S = SEED_TIMEOUT_S + RESPOND_MARGIN_S
 def contradictions(checked: CheckedConfig) -> Iterator[Contradiction]:
     """Of the servers that would be started. Blocks that are wrong in themselves may be missing."""
     yield from _images_of_local_sandboxes(checked)
-    yield from _mounts_of_local_sandboxes(checked)
+    yield from _mounts_of_sandboxes(checked)
     yield from _networks_of_opensandbox(checked)
     for environment in checked.run.environments.values():
         yield from _shorter_than_a_turn(checked, environment)
@@ -48,18 +48,15 @@ def _images_of_local_sandboxes(checked: CheckedConfig) -> Iterator[Contradiction
             )
 
 
-def _mounts_of_local_sandboxes(checked: CheckedConfig) -> Iterator[Contradiction]:
-    """Other providers are on machines, or see folders, of which only their engine or server knows."""
+def _mounts_of_sandboxes(checked: CheckedConfig) -> Iterator[Contradiction]:
     for name in needed_servers(checked):
         block = checked.blocks.get(name)
         if not isinstance(block, ResourcesServerConfig) or not block.sandbox_provider:
             continue
-        if LocalProvider.name not in checked.run.sandboxes.get(block.sandbox_provider, {}):
-            continue
-        for number, mount in enumerate(block.sandbox_config.mounts):
-            if why := why_not_here(mount):
-                path = f"{checked.run.servers[name].path}.sandbox_config.mounts.{number}.source"
-                yield Contradiction(path, f"{mount.source!r} {why}")
+        sandbox = checked.run.sandboxes.get(block.sandbox_provider, {})
+        yield from mounts_that_cannot_be(
+            block.sandbox_config.mounts, sandbox, f"{checked.run.servers[name].path}.sandbox_config"
+        )
 
 
 def _networks_of_opensandbox(checked: CheckedConfig) -> Iterator[Contradiction]:

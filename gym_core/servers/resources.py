@@ -70,7 +70,7 @@ class SandboxSettings(Wire):
     """`sandbox_config` of a resources server's block."""
 
     image: str | None = None
-    ttl_s: float = 7200.0
+    ttl_s: float = Field(default=7200.0, gt=0)
     """A lent sandbox that nobody used for this long ends; a borrower renews its lease every third of it."""
     resources: SandboxResources = SandboxResources()
     mounts: SharedFolders = []

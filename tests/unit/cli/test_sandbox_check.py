@@ -1,5 +1,6 @@
 """`gym sandbox check` before a provider that cannot be had, and mistakes found before any is asked."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,28 @@ def test_mistakes_are_named_before_any_provider_is_asked(tmp_path: Path, capsys:
     said = said_by(capsys, "--config", str(config), code=2)
     assert "visual_coding_opencode.sandbox_config.mounts.0.source: " in said
     assert "none is selected" in said_by(capsys, "++sandbox.local.state_dir=/x", code=2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("mounts: [{source: FOLDER, target: /data}]", "mounts.0.source: 'FOLDER' holds a socket"),
+        ("mounts: [{source: FOLDER/none, target: /data}]", "mounts.0.source: 'FOLDER/none' is no folder or file"),
+        ("ttl_s: -1", "ttl_s: -1 is not > 0"),
+    ],
+)
+def test_what_a_run_would_refuse_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: str, said: str
+) -> None:
+    folder = tmp_path / "shown"
+    folder.mkdir()
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        f"config_paths: [{RESOURCES}]\n"
+        "visual_coding_opencode:\n  resources_servers:\n    visual_coding_opencode:\n"
+        f"      sandbox_config: {{{asked.replace('FOLDER', str(folder))}}}\n"
+    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "s"))
+        expected = f"sandbox_config.{said.replace('FOLDER', str(folder))}"
+        assert expected in said_by(capsys, "--config", str(config), code=2)
