@@ -7,7 +7,7 @@ or not.
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +27,13 @@ _CLOSED_TREES = (
 """The kernel's, the machine's own settings and sockets, and what belongs to other containers."""
 _CLOSED_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config", ".git", ".env"})
 """Where people and programs keep keys."""
+_CLOSED_FILES = frozenset(
+    {
+        *(".netrc", "_netrc", ".authinfo", ".git-credentials", ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".dockercfg"),
+        *(".boto", ".s3cfg", ".vault-token", ".htpasswd", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "env.yaml"),
+    }
+)
+"""Files of keys, our own with the endpoint's among them."""
 
 _TAKEN_TREES = (
     *("/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
@@ -55,8 +62,12 @@ class SharedFolder(Mount):
         _must_be_open(real, source)
         if real in _homes():
             raise ValueError(f"{_named(source, real)} is a home folder, with the keys in it: name a folder inside")
-        if closed := _CLOSED_FOLDERS.intersection(Path(real).parts):
-            raise ValueError(f"{_named(source, real)} is in {min(closed)!r}, where keys are kept")
+        if home := next((home for home in sorted(_homes()) if _is_within(home, real)), None):
+            raise ValueError(f"{_named(source, real)} holds {home!r}, a home folder: name a folder without one")
+        if closed := (_CLOSED_FOLDERS | _CLOSED_FILES).intersection(Path(real).parts):
+            raise ValueError(f"{_named(source, real)} is, or is in, {min(closed)!r}, where keys are kept")
+        if _is_hidden_file_of_a_home(Path(real)):
+            raise ValueError(f"{_named(source, real)} is a hidden file of a home folder, where keys are kept")
         return source
 
     @field_validator("target")
@@ -98,6 +109,16 @@ def why_not_here(mount: Mount) -> str | None:
                 return f"holds a socket, {str(entry)!r}, through which a sandbox could act outside"
     except OSError as error:
         return f"cannot be looked at: {error.strerror}"
+    return None
+
+
+def why_ours(mount: Mount, folders: Iterable[Path]) -> str | None:
+    """What is wrong with a source that is, holds or lies in one of the gym's own folders; None where it does not."""
+    real = os.path.realpath(mount.source)
+    for folder in folders:
+        own = os.path.realpath(folder)
+        if _is_within(real, own) or _is_within(own, real):
+            return f"is, holds or lies in {str(folder)!r}, where the gym keeps its tokens and its sandboxes' records"
     return None
 
 
@@ -152,6 +173,10 @@ def _homes() -> set[str]:
     if Path("/home").is_dir():
         homes += Path("/home").iterdir()
     return {os.path.realpath(home) for home in homes}
+
+
+def _is_hidden_file_of_a_home(path: Path) -> bool:
+    return path.name.startswith(".") and str(path.parent) in _homes() and not path.is_dir()
 
 
 def _named(source: str, real: str) -> str:

@@ -80,6 +80,12 @@ def test_mistakes_are_named_before_any_provider_is_asked(tmp_path: Path, capsys:
     [
         ("mounts: [{source: FOLDER, target: /data}]", "mounts.0.source: 'FOLDER' holds a socket"),
         ("mounts: [{source: FOLDER/none, target: /data}]", "mounts.0.source: 'FOLDER/none' is no folder or file"),
+        (
+            "mounts: [{source: STATE/run/token, target: /data}]",
+            "mounts.0.source: 'STATE/run/token' is, holds or lies in",
+        ),
+        ("mounts: [{source: ROOT, target: /data}]", "mounts.0.source: 'ROOT' is, holds or lies in"),
+        ("mounts: [{source: BOXES/owners, target: /data}]", "mounts.0.source: 'BOXES/owners' is, holds or lies in"),
         ("ttl_s: -1", "ttl_s: -1 is not > 0"),
     ],
 )
@@ -88,13 +94,16 @@ def test_what_a_run_would_refuse_is_refused(
 ) -> None:
     folder = tmp_path / "shown"
     folder.mkdir()
+    names = {"FOLDER": folder, "STATE": tmp_path / "state", "BOXES": tmp_path / "boxes", "ROOT": tmp_path}
+    for name, path in names.items():
+        asked, said = asked.replace(name, str(path)), said.replace(name, str(path))
     config = tmp_path / "c.yaml"
     config.write_text(
         f"config_paths: [{RESOURCES}]\n"
         "visual_coding_opencode:\n  resources_servers:\n    visual_coding_opencode:\n"
-        f"      sandbox_config: {{{asked.replace('FOLDER', str(folder))}}}\n"
+        f"      sandbox_config: {{{asked}}}\n"
+        f"sandbox: {{local: {{state_dir: {tmp_path}/boxes}}}}\n"
     )
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "s"))
-        expected = f"sandbox_config.{said.replace('FOLDER', str(folder))}"
-        assert expected in said_by(capsys, "--config", str(config), code=2)
+        assert f"sandbox_config.{said}" in said_by(capsys, "--config", str(config), code=2)

@@ -55,6 +55,20 @@ def test_the_home_of_whoever_runs_the_gym_is_refused_and_a_folder_in_it_is_not(
     with pytest.raises(ValidationError, match="home folder"):
         settings(mount(str(tmp_path)))
     settings(mount(str(tmp_path / "pictures")))
+    with pytest.raises(ValidationError, match="holds '.*', a home folder"):
+        settings(mount(str(tmp_path.parent)))
+
+
+def test_a_file_of_keys_is_refused_and_a_hidden_folder_of_data_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".fonts").mkdir()
+    (tmp_path / ".unheard_of").touch()
+    settings(mount(str(tmp_path / ".fonts")))
+    for name in (".unheard_of", ".netrc", "work/.pgpass", "work/env.yaml", "work/id_ed25519"):
+        with pytest.raises(ValidationError, match="keys are kept"):
+            settings(mount(str(tmp_path / name)))
 
 
 @pytest.mark.parametrize("target", ["/", "/usr/share/fonts", "/opt/toolkit", "/opt", "/workspace", "/home", "/.gym"])
