@@ -46,10 +46,11 @@ def files_of(uids: set[int], folders: Sequence[Path]) -> list[str]:
     """Entries below these folders that belong to one of these users."""
     found = []
     for folder in folders:
-        for path in folder.rglob("*"):
-            with contextlib.suppress(OSError):  # gone meanwhile, and somebody else's
-                if path.lstat().st_uid in uids:
-                    found.append(str(path))
+        for parent, names, files in os.walk(folder):  # which passes over what is gone meanwhile
+            for path in (Path(parent, name) for name in (*names, *files)):
+                with contextlib.suppress(OSError):  # the same
+                    if path.lstat().st_uid in uids:
+                        found.append(str(path))
     return found
 
 

@@ -118,6 +118,54 @@ async def test_records_of_before_there_were_lifelines_are_read(tmp_path: Path, r
     assert (await sweep(tmp_path)).removed == ["box-1"]
 
 
+HALF_WRITTEN = """
+import os, sys
+from pathlib import Path
+from gym_core.sandbox.providers.local.state import BoxRecords
+records = BoxRecords(Path(sys.argv[1]))
+Path.replace = lambda *_: os._exit(0)
+records.write("half", "box-1", claim=records.claim(longest_s=60), cgroups=[], metadata={})
+"""
+
+
+async def test_a_record_that_a_dead_owner_had_begun_to_write_goes_and_a_living_one_s_stays(
+    tmp_path: Path, records: BoxRecords
+) -> None:
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", HALF_WRITTEN, str(tmp_path))
+    assert await owner.wait() == 0
+    mine = tmp_path / f"boxes/mine.{records.claim(longest_s=60).lifeline}.part"
+    mine.write_text("{")
+    (tmp_path / "boxes/note.part").write_text("not ours")
+    assert len(list((tmp_path / "boxes").iterdir())) == 3
+    await sweep(tmp_path)
+    assert {path.name for path in (tmp_path / "boxes").iterdir()} == {mine.name, "note.part"}
+    assert len(owners_in(tmp_path)) == 1
+
+
+KILLED_IN_A_TRIAL = """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+from gym_core.sandbox.providers.local.cgroup import find_cgroup_tree
+from gym_core.sandbox.providers.local.state import BoxRecords
+subprocess.run = lambda *_, **__: os._exit(3)
+asyncio.run(find_cgroup_tree(BoxRecords(Path(sys.argv[1]))))
+"""
+
+
+async def test_the_control_groups_of_a_trial_that_was_killed_are_swept(tmp_path: Path) -> None:
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED_IN_A_TRIAL, str(tmp_path))
+    if await owner.wait() != 3:
+        pytest.skip("no control group can be made here")
+    (record,) = BoxRecords(tmp_path).read_all().values()
+    assert there(record.cgroups)
+    assert len((await sweep(tmp_path)).removed) == 1
+    assert not there(record.cgroups)
+
+
+def there(folders: list[str]) -> list[str]:
+    return [folder for folder in folders if Path(folder).exists()]
+
+
 async def test_strange_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "boxes").mkdir()
     (tmp_path / "boxes/note.json").write_text("{}")

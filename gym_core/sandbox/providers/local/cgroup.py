@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym_core.sandbox.contract import SandboxResources
+from gym_core.sandbox.providers.local.state import BoxRecords
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ the host, where the default is one and a busy host would starve them all."""
 _MAKE_TRIES = 5
 _REMOVE_TRIES = 400
 _REMOVE_WAIT_S = 0.005
+_TRIAL_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,13 @@ def _delegate(folder: Path) -> None:
         (folder / "cgroup.subtree_control").write_text("+cpu")
 
 
-async def find_cgroup_tree() -> CgroupTree | None:
-    """The first tree in which a group can be made, limited and joined; None when there is none."""
+async def find_cgroup_tree(records: BoxRecords) -> CgroupTree | None:
+    """The first tree in which a group can be made, limited and joined; None when there is none.
+
+    Each trial is on record while it lasts, like a sandbox, for the case that we are killed in it.
+    """
     for tree in _candidates():
-        if await _works(tree):
+        if await _works(tree, records):
             return tree
     return None
 
@@ -182,8 +187,11 @@ def _offers(folder: Path) -> bool:
         return False
 
 
-async def _works(tree: CgroupTree) -> bool:
-    group = tree.group(f"trial-{os.getpid()}-{secrets.token_hex(4)}")
+async def _works(tree: CgroupTree, records: BoxRecords) -> bool:
+    name = f"trial-{os.getpid()}-{secrets.token_hex(4)}"
+    group = tree.group(name)
+    claim = records.claim(longest_s=_TRIAL_TIMEOUT_S)
+    records.write(name, name, claim=claim, cgroups=group.folders, metadata={"trial": "control groups"})
     join = 'for file in "$@"; do echo $$ > "$file" || exit 1; done'
     try:
         group.make(SandboxResources())
@@ -191,12 +199,13 @@ async def _works(tree: CgroupTree) -> bool:
             subprocess.run,
             ["/bin/sh", "-c", join, "sh", *group.join_files],
             capture_output=True,
-            timeout=10,
+            timeout=_TRIAL_TIMEOUT_S,
             check=False,
         )
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return False
     finally:
         await group.remove()
+        records.remove(name)
         tree.tidy()
     return trial.returncode == 0

@@ -63,10 +63,12 @@ async def survey(config: LocalSandboxConfig) -> Host:
     seccomp = seccomp_filter()
     init_source = await asyncio.to_thread(Path(init.__file__).read_bytes)
     bubblewrap = await asyncio.to_thread(find_bubblewrap, config.bwrap)
+    records = BoxRecords(config.state_path)
     try:
         uids = UidPool() if is_root else None
-        cgroups = await find_cgroup_tree()
+        cgroups = await find_cgroup_tree(records)
     except BaseException:
+        records.close()
         bubblewrap.close()
         raise
-    return Host(bubblewrap, cgroups, uids, BoxRecords(config.state_path), seccomp, init_source)
+    return Host(bubblewrap, cgroups, uids, records, seccomp, init_source)

@@ -95,13 +95,15 @@ class BoxRecords:
         )
         own_folder(self._folder.parent)
         own_folder(self._folder)
-        part = self._folder / f"{name}.part"
-        part.write_text(record.model_dump_json())
-        part.replace(self._folder / f"{name}.json")
+        part = self._folder / f"{name}.{claim.lifeline}.part"
+        try:
+            part.write_text(record.model_dump_json())
+            part.replace(self._folder / f"{name}.json")
+        finally:
+            part.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
-        for ending in ("json", "part"):
-            (self._folder / f"{name}.{ending}").unlink(missing_ok=True)
+        (self._folder / f"{name}.json").unlink(missing_ok=True)
 
     def read_all(self) -> dict[str, BoxRecord]:
         """By name. A file that is no record of ours is left alone."""
@@ -130,7 +132,10 @@ class BoxRecords:
         return not (owner and owner.can_be_seen) and claim.ends_by is not None and claim.ends_by < time.time()
 
     def clear_owners(self) -> None:
-        """Forget the dead who left nothing, or nothing any more."""
+        """Forget the dead who left nothing, or nothing any more, and what they had begun to write."""
+        for part in self._folder.glob("*.part"):
+            if is_held(self._owners, part.name.split(".")[-2]) is False:
+                part.unlink(missing_ok=True)
         clear(self._owners, needed={record.lifeline for record in self.read_all().values()})
 
     def close(self) -> None:
