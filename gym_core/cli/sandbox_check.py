@@ -87,7 +87,7 @@ def _asked_for(args: argparse.Namespace) -> list[_Asked]:
         if args.provider:
             found = [asked for asked in found if args.provider in asked.block]
         if not found:
-            raise ConfigError(f"config: there is no sandbox block{f' of {args.provider!r}' if args.provider else ''}")
+            raise ConfigError(f"config: there is no sandbox block of {args.provider!r}")
     else:
         if args.overrides:
             raise ConfigError("config: overrides change a configuration, and none is selected; give --config FILE")
@@ -120,10 +120,7 @@ def _configured(selection: Selection) -> list[_Asked]:
     from gym_core.launch.mounts import mounts_that_cannot_be
     from gym_core.sandbox.contract import SandboxSpec
 
-    reading = ConfigReading(selection.compose())
-    config = reading.run_config()
-    if mistakes := reading.problems.lines_inside(config.sandboxes):
-        raise ConfigError(mistakes)
+    config = ConfigReading(selection.compose()).config_with_sandboxes()
     specs: dict[str, SandboxSpec] = {}
     wrong: list[Contradiction] = []
     for server in config.servers.values():

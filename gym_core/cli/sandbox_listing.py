@@ -80,14 +80,7 @@ def _blocks_of(args: argparse.Namespace) -> "dict[str, JsonObject]":
         if args.overrides:
             raise ConfigError("config: overrides change a configuration, and none is selected; give --config FILE")
         return dict(_EMBEDDED)
-    reading = ConfigReading(selection.compose())
-    blocks = reading.run_config().sandboxes
-    if not blocks:
-        reading.problems.raise_if_any()
-        raise ConfigError("config: there is no sandbox block in what is selected")
-    if mistakes := reading.problems.lines_inside(blocks):
-        raise ConfigError(mistakes)
-    return blocks
+    return ConfigReading(selection.compose()).config_with_sandboxes().sandboxes
 
 
 async def _list(provider: "SandboxProvider") -> "list[SandboxInfo]":

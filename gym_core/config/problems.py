@@ -47,14 +47,18 @@ class Problems:
         return list(dict.fromkeys(kept))
 
     def lines_inside(self, names: Iterable[str]) -> list[str]:
-        """Those inside these top-level blocks and no others, values that they refer to included."""
-        within = tuple(f"{name}." for name in names)
+        """Those of these top-level blocks and no others, values that they refer to included."""
+        blocks = set(names)
         unresolved = self._composed.unresolved
-        kept = [text for path, text in self._found if path.startswith(within)]
-        if any(path.startswith(within) and not text for path, text in unresolved.items()):
+        kept = [text for path, text in self._found if _block_of(path) in blocks]
+        if any(_block_of(path) in blocks and not text for path, text in unresolved.items()):
             kept += [text for path, text in unresolved.items() if text and "." not in path]
         return list(dict.fromkeys(kept))
 
     def raise_if_any(self) -> None:
         if self._found:
             raise ConfigError(self.lines())
+
+
+def _block_of(path: str) -> str:
+    return path.partition(".")[0]

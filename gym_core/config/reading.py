@@ -17,6 +17,7 @@ from gym_core.config.schema import (
     RunConfig,
     ServerInstance,
 )
+from gym_core.errors import ConfigError
 from gym_core.types.ids import SAFE_ID
 from gym_core.types.run import RunOptions
 from gym_core.types.session import Sampling
@@ -42,6 +43,7 @@ class ConfigReading:
         self._servers: dict[str, ServerInstance] = {}
         self._environments: dict[str, EnvironmentConfig] = {}
         self._sandboxes: dict[str, JsonObject] = {}
+        self._meant_as_sandboxes: set[str] = set()
         self._instance_types: dict[str, ServerType] = {}
         self._parameters: JsonObject = {}
         self._providers = sandbox_providers()
@@ -71,6 +73,17 @@ class ConfigReading:
             run_values=run_values,
             parameters=self._parameters,
         )
+
+    def config_with_sandboxes(self) -> RunConfig:
+        """As `run_config`, where only its sandbox blocks matter. Raises ConfigError where one is wrong, or there is
+        none."""
+        config = self.run_config()
+        if mistakes := self.problems.lines_inside(self._meant_as_sandboxes):
+            raise ConfigError(mistakes)
+        if not config.sandboxes:
+            self.problems.raise_if_any()
+            raise ConfigError("config: there is no sandbox block in what is selected")
+        return config
 
     def _read_top_level(self, name: str, value: object, asked_for: dict[str, str]) -> None:
         if name in (HEAD, SAMPLING) or name in LaunchOptions.model_fields or name in RunOptions.model_fields:
@@ -136,6 +149,7 @@ class ConfigReading:
                 self._servers[name] = instance
 
     def _read_sandbox(self, name: str, value: JsonObject) -> None:
+        self._meant_as_sandboxes.add(name)
         known = self._providers
         providers = [key for key in value if key != DEFAULT_METADATA]
         if len(providers) != 1:
@@ -205,7 +219,8 @@ def sandbox_providers() -> list[str]:
 
 
 def _looks_like_sandbox(value: JsonObject, providers: list[str]) -> bool:
-    return len(set(value) - {DEFAULT_METADATA}) == 1 and any(key in providers for key in value)
+    keys = set(value) - {DEFAULT_METADATA}
+    return bool(keys) and keys.issubset(providers)
 
 
 def _chosen(implementations: object) -> object:

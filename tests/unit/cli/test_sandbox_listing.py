@@ -86,6 +86,33 @@ def test_what_is_no_provider_s_business_is_a_mistake(tmp_path: Path, capsys: pyt
     assert main(["sandbox", "sweep", "--dry-rnu"]) == 2
 
 
+@pytest.mark.parametrize("command", ["list", "sweep", "check"])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("boxes: {local: {}, docker: {}}", "boxes: one provider a sandbox block, but there are 'local', 'docker'"),
+        ("server: {dokcer: {}}", "config: server: is neither a server nor a sandbox"),
+    ],
+)
+def test_a_block_that_names_no_one_provider_is_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, wrong: str, said: str
+) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(wrong + "\n")
+    assert main(["sandbox", command, "--config", str(path)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_wrong_block_beside_a_right_one_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("both: {local: {}, docker: {}}\n")
+    for command in ("list", "check"):
+        assert main(["sandbox", command, "--config", str(config), "--config", str(other)]) == 2
+        assert "both: one provider" in capsys.readouterr().err
+
+
 def test_the_sandboxes_of_several_blocks_are_one_list(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], config: Path
 ) -> None:
