@@ -10,7 +10,7 @@ NVIDIA-NeMo/Gym, nemo_gym/rollout_collection.py (`run_examples`), stored copies 
 """
 
 import asyncio
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from gym_core.client import GymClient, RolloutsEnded
 from gym_core.errors import FAILURE_POLICY, EpisodeError, FailureKind
 from gym_core.export.formats.nemo_rl import NoSequence, nemo_rl_result
 from gym_core.types.session import Sampling
-from gym_core.types.trainer import MAX_ROWS, RolloutLine, RolloutsRequest
+from gym_core.types.trainer import MAX_REPEATS, MAX_ROLLOUTS, MAX_ROWS, RolloutLine, RolloutsRequest
 from gym_core.types.wire import JsonObject
 
 Pair = tuple[JsonObject, JsonObject]
@@ -56,8 +56,9 @@ class _Batch:
 class NemoRolloutCollector:
     """Plays NeMo RL's examples through POST /v1/rollouts of a head server.
 
-    One request an environment and call; NeMo RL's copies of a prompt are its repeats. Results come in order of
-    completion. What a caller no longer awaits is cancelled when the iterator is closed.
+    One request an environment and call, more where it would be too large; NeMo RL's copies of a prompt are its
+    repeats. Results come in order of completion. What a caller no longer awaits is cancelled when the iterator is
+    closed.
     """
 
     def __init__(
@@ -85,14 +86,7 @@ class NemoRolloutCollector:
         prompts: dict[tuple[str, bytes], list[JsonObject]] = {}
         for row in examples:
             prompts.setdefault((self._route(row), msgspec.json.encode(_task_row(row), order="sorted")), []).append(row)
-        batches: dict[tuple[str, int], list[list[JsonObject]]] = {}
-        for (name, _), repeats in prompts.items():
-            batches.setdefault((name, len(repeats)), []).append(repeats)
-        requests = [
-            _Batch(name, same[start : start + MAX_ROWS])
-            for (name, _), same in batches.items()
-            for start in range(0, len(same), MAX_ROWS)
-        ]
+        requests = list(_batches((name, repeats) for (name, _), repeats in prompts.items()))
         return self._results(requests, len(examples), f"http://{head_server_config.host}:{head_server_config.port}")
 
     def _route(self, row: JsonObject) -> str:
@@ -119,20 +113,14 @@ class NemoRolloutCollector:
         """Puts one outcome a row, whatever happens."""
         waiting = {(index, n): row for index, same in enumerate(batch.prompts) for n, row in enumerate(same)}
         error: Exception = NemoRolloutError(f"{url}: the stream ended without this rollout", status=502)
-        request = RolloutsRequest(
-            environment=batch.environment,
-            rows=[_task_row(same[0]) for same in batch.prompts],
-            num_repeats=len(batch.prompts[0]),
-            sampling=self._sampling,
-            num_samples_in_parallel=self._parallel,
-            images="inline",
-        )
         try:
+            request = self._request(batch)
             async with GymClient(url, self._token) as gym:
                 async for line in gym.rollouts(request):
                     if isinstance(line, RolloutLine):
-                        row = waiting.pop((line.task_index, line.repeat))
-                        outcomes.put_nowait(await asyncio.to_thread(_outcome, row, line))
+                        place = line.task_index, line.repeat
+                        outcomes.put_nowait(await asyncio.to_thread(_outcome, waiting[place], line))
+                        del waiting[place]
         except RolloutsEnded as ended:
             error = NemoRolloutError(f"{url}: {ended}", status=_status_of(ended.line.kind))
         except EpisodeError as failure:
@@ -144,6 +132,30 @@ class NemoRolloutCollector:
         for _ in waiting:
             outcomes.put_nowait(error)
 
+    def _request(self, batch: "_Batch") -> RolloutsRequest:
+        """Raises ValueError for numbers that the head does not take."""
+        return RolloutsRequest(
+            environment=batch.environment,
+            rows=[_task_row(same[0]) for same in batch.prompts],
+            num_repeats=len(batch.prompts[0]),
+            sampling=self._sampling,
+            num_samples_in_parallel=self._parallel,
+            images="inline",
+        )
+
+
+def _batches(prompts: Iterable[tuple[str, Sequence[JsonObject]]]) -> Iterator[_Batch]:
+    """Of (environment, copies of one prompt); none larger than a request may be, and a prompt once in each."""
+    alike: dict[tuple[str, int, int], list[Sequence[JsonObject]]] = {}
+    for name, copies in prompts:
+        for start in range(0, len(copies), MAX_REPEATS):
+            part = copies[start : start + MAX_REPEATS]
+            alike.setdefault((name, start, len(part)), []).append(part)
+    for (name, _, n_repeats), same in alike.items():
+        n_rows = min(MAX_ROWS, MAX_ROLLOUTS // n_repeats)
+        for start in range(0, len(same), n_rows):
+            yield _Batch(name, same[start : start + n_rows])
+
 
 async def _next_of(outcomes: "asyncio.Queue[Pair | Exception]") -> Pair:
     outcome = await outcomes.get()
@@ -153,14 +165,18 @@ async def _next_of(outcomes: "asyncio.Queue[Pair | Exception]") -> Pair:
 
 
 def _outcome(example: JsonObject, line: RolloutLine) -> Pair | Exception:
+    """A rollout that is no result is that row's error alone."""
     urls = {image.sha256: image.data_url for sample in line.samples for image in sample.images if image.data_url}
-    row = (line.row or {}) | {"responses_create_params": (line.row or example)["responses_create_params"]}
     try:
+        row = (line.row or {}) | {"responses_create_params": (line.row or example)["responses_create_params"]}
         result = nemo_rl_result(row, line.samples, urls.__getitem__)
+        return example, result | {"responses_create_params": example["responses_create_params"]}
     except NoSequence as error:
         reason = f"rollout of task {line.task_index} has nothing to train: {error} ({line.end_reason})"
         return NemoRolloutError(reason, status=503)
-    return example, result | {"responses_create_params": example["responses_create_params"]}
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other rows of the request are sound
+        reason = f"rollout of task {line.task_index} cannot be made a result: {type(error).__name__}: {error}"
+        return NemoRolloutError(reason, status=422)
 
 
 def _task_row(example: JsonObject) -> JsonObject:

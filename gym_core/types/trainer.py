@@ -13,6 +13,7 @@ from gym_core.types.wire import BulkyWire, JsonObject, WholeNumber, Wire
 MAX_ROWS = 4096
 MAX_ROLLOUTS = 100_000
 """Of one request: prompts times repeats."""
+MAX_REPEATS = 1024
 MAX_PARALLEL = 4096
 MAX_TASKS = 10**9
 """No dataset has more."""
@@ -97,7 +98,7 @@ class RolloutsRequest(BulkyWire):
     """First task of the dataset, from 0."""
     limit: WholeNumber | None = Field(default=None, gt=0, le=MAX_TASKS)
     """So many tasks of it."""
-    num_repeats: WholeNumber = Field(default=1, gt=0, le=1024)
+    num_repeats: WholeNumber = Field(default=1, gt=0, le=MAX_REPEATS)
     """Rollouts a prompt: the size of a group."""
     sampling: Sampling = Sampling()
     """Over what a row or the configuration says."""

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 
 from gym_core.errors import FailureKind
+from gym_core.export.formats.nemo_rl import ImageUrl, nemo_rl_result
 from gym_core.export.nemo_adapter import NemoRolloutCollector, NemoRolloutError, Pair
 from gym_core.http.problem import problem_response
 from gym_core.types.flat_row import flat_from_record
@@ -184,6 +185,44 @@ async def test_a_stream_that_ends_early_ends_every_awaitable(ending: Wire | None
 async def test_a_request_that_the_head_refuses_ends_every_awaitable_with_its_words() -> None:
     outcomes = await collect(FakeHead(refusal="rows: 0: no"), [example(0), example(1)])
     assert [(str(error), getattr(error, "status", None)) for error in outcomes] == [("rows: 0: no", 422)] * 2
+
+
+@pytest.mark.parametrize(
+    ("prompts", "copies", "asked_for"),
+    [(3, 4, [(1, 4), (2, 4)]), (1, 12, [(1, 2), (1, 5), (1, 5)])],
+)
+async def test_more_than_a_request_may_hold_is_several(
+    prompts: int, copies: int, asked_for: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("MAX_ROLLOUTS", 10), ("MAX_REPEATS", 5)):
+        monkeypatch.setattr(f"gym_core.export.nemo_adapter.{name}", value)
+    head = FakeHead()
+    examples = [example(n) | {"_rowidx": 100 * n + copy} for n in range(prompts) for copy in range(copies)]
+    results = await collect(head, examples)
+    assert sorted((len(asked.rows or []), asked.num_repeats) for asked in head.asked) == asked_for
+    found = sorted(pair[0]["_rowidx"] for pair in results if not isinstance(pair, Exception))
+    assert found == [row["_rowidx"] for row in examples]
+
+
+async def test_a_request_that_cannot_be_made_ends_every_awaitable() -> None:
+    address = Address("127.0.0.1", 9)
+    tasks = NemoRolloutCollector("token", num_samples_in_parallel=0).run_examples([example(0), example(1)], address)
+    for task in tasks:
+        with pytest.raises(NemoRolloutError, match="num_samples_in_parallel") as refused:
+            await asyncio.wait_for(task, 2)
+        assert refused.value.status == 422
+
+
+async def test_a_rollout_that_is_no_result_is_the_error_of_its_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_for_one(row: JsonObject, samples: Sequence[TrainingSample], image_url: ImageUrl) -> JsonObject:
+        if samples[0].task_index == 1:
+            raise RuntimeError("odd")
+        return nemo_rl_result(row, samples, image_url)
+
+    monkeypatch.setattr("gym_core.export.nemo_adapter.nemo_rl_result", fails_for_one)
+    outcomes = await collect(FakeHead(), [example(0), example(1), example(2)])
+    assert [type(outcome) for outcome in outcomes] == [tuple, NemoRolloutError, tuple]
+    assert "RuntimeError: odd" in str(outcomes[1])
 
 
 async def test_what_is_no_longer_awaited_is_cancelled() -> None:
