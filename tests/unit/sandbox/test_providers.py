@@ -54,3 +54,23 @@ async def test_default_metadata_is_on_every_sandbox_under_its_owner_s(tmp_path: 
 
 def test_the_class_of_a_provider_s_settings_is_found_by_name() -> None:
     assert provider_class("local") is LocalSandboxConfig
+
+
+@pytest.mark.parametrize("provider", ["local", "docker"])
+def test_a_state_folder_is_absolute_and_ours_or_free(provider: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, files in {"taken": "notes", "half": "docker", "ours": "owners/1", "shared": "docker/boxes/b"}.items():
+        (tmp_path / name / files).mkdir(parents=True)
+        (tmp_path / name / "more").touch()
+    for wrong, said in {
+        "boxes": "is not absolute",
+        "": "is not absolute",
+        f"{tmp_path}/file": "is, or is below, a file",
+        f"{tmp_path}/file/boxes": "is, or is below, a file",
+        f"{tmp_path}/taken": "with other things in it",
+        f"{tmp_path}/half": "with other things in it",
+    }.items():
+        with pytest.raises(ConfigError, match=f"sandbox.{provider}.state_dir: .*{said}"):
+            SandboxConfig.parse({provider: {"state_dir": wrong}})
+    for right in ("ours", "shared", "new/er"):
+        SandboxConfig.parse({provider: {"state_dir": f"{tmp_path}/{right}"}})

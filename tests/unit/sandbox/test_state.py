@@ -187,3 +187,10 @@ def test_a_link_in_place_of_our_folder_is_refused(tmp_path: Path) -> None:
 def test_the_state_folder_follows_the_runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert default_state_dir() == tmp_path / "gym"
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file/boxes"):
+        with pytest.raises(SandboxUnavailable, match="cannot be made .* set another `state_dir`"):
+            own_folder(path)

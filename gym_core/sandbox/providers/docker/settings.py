@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from gym_core.sandbox.providers.local.state import default_state_dir
+from gym_core.sandbox.providers.local.state import StateDir, default_state_dir
 from gym_core.types.wire import Wire
 
 _DEFAULT_HOST = "unix:///var/run/docker.sock"
@@ -19,7 +19,7 @@ class DockerSandboxConfig(Wire):
     """For sandboxes whose spec names none."""
     python: str = "python3"
     """What runs process 1 inside: a path, or a name on the image's own path. Python 3.9 or newer."""
-    state_dir: str | None = None
+    state_dir: StateDir | None = None
     """Folder for each sandbox's socket and record, the same path for the engine as for us; None is that of `local`."""
     max_memory_mib: int | None = Field(default=None, gt=0)
     """Sum of the memory limits of all sandboxes alive at once; one more is refused. None is no limit."""

@@ -13,13 +13,13 @@ from gym_core.sandbox.box import init
 from gym_core.sandbox.box.seccomp import seccomp_filter
 from gym_core.sandbox.providers.local.bubblewrap import Bubblewrap, find_bubblewrap
 from gym_core.sandbox.providers.local.cgroup import CgroupTree, find_cgroup_tree
-from gym_core.sandbox.providers.local.state import BoxRecords, default_state_dir
+from gym_core.sandbox.providers.local.state import BoxRecords, StateDir, default_state_dir
 from gym_core.sandbox.providers.local.uids import UidPool
 from gym_core.types.wire import Wire
 
 
 class LocalSandboxConfig(Wire):
-    state_dir: str | None = None
+    state_dir: StateDir | None = None
     """Folder for the records that let another process clean up after a killed one; None is `default_state_dir()`."""
     bwrap: str | None = None
     """Path of the bubblewrap to use; None takes the one on PATH, else the wheel's."""

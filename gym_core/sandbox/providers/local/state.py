@@ -9,14 +9,19 @@ import stat
 import tempfile
 import time
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from gym_core.errors import SandboxUnavailable
 from gym_core.sandbox.lifeline import Lifeline, clear, is_held
 from gym_core.sandbox.owner import Owner, boot_id
 from gym_core.types.ids import SafeId
 from gym_core.types.wire import Wire
+
+_OUR_FOLDERS = frozenset({"boxes", "owners", "docker"})
+_SIGNS = ("boxes", "owners", "docker/boxes", "docker/owners")
+"""By which a folder is known as one of ours. Others have a `docker` too."""
 
 _END_MARGIN_S = 600.0
 """For clocks that differ, and for an end that takes its time."""
@@ -32,10 +37,37 @@ def default_state_dir() -> Path:
     return Path(tempfile.gettempdir()) / f"gym-{os.geteuid()}"
 
 
+def _may_be_ours(name: str) -> str:
+    """Whoever lists or sweeps from another folder must find the same one, and we write and remove in it."""
+    path = Path(name)
+    if not path.is_absolute():
+        raise ValueError("is not absolute, so that commands in other folders would not see these sandboxes")
+    try:
+        names = {entry.name for entry in path.iterdir()} - _OUR_FOLDERS - {"lost+found"}
+    except (FileNotFoundError, PermissionError):  # it is made, or refused with a reason, once it is needed
+        return name
+    except NotADirectoryError:
+        raise ValueError("is, or is below, a file; name a folder, new or empty") from None
+    except OSError as error:
+        raise ValueError(f"cannot be looked at: {error.strerror}") from error
+    if names and not any((path / inside).is_dir() for inside in _SIGNS):
+        raise ValueError("is a folder with other things in it and none of ours; name a new or an empty one")
+    return name
+
+
+StateDir = Annotated[str, AfterValidator(_may_be_ours)]
+"""A `state_dir` of a configuration."""
+
+
 def own_folder(path: Path) -> Path:
     """Make a folder that only we can use. Raises SandboxUnavailable when somebody else's thing is there."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    about = path.lstat()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = path.lstat()
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"local sandboxes: the folder {str(path)!r} cannot be made ({error.strerror}); set another `state_dir`"
+        ) from error
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
         raise SandboxUnavailable(
             f"local sandboxes: {str(path)!r} is not a folder of ours; remove it or set `state_dir`"
