@@ -29,7 +29,7 @@ class ImageProblem(StrEnum):
     """Why a sequence with pictures cannot be trained."""
 
     MISSING = "image_missing"
-    """The size of a picture is not known: its file is not here or is no picture."""
+    """The size of a picture is not known: its file is not here, is damaged, or is no picture."""
     SAMPLED = "sampled_image_placeholder"
     """The policy sampled a placeholder: a trainer would count one picture too many."""
     MISMATCH = "image_placeholders_mismatch"

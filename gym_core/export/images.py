@@ -1,8 +1,8 @@
 """Pictures of training samples: found in assets folders, put into samples as data URLs, or copied beside an export."""
 
 import io
-import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -46,16 +46,14 @@ def _with_data_url(image: SampleImage, assets: AssetStore) -> SampleImage:
 def copy_images(samples: Sequence[TrainingSample], assets: AssetStore, folder: Path) -> None:
     """Copy the samples' pictures into a folder, each once, under the name that it has in the assets folder.
 
-    Those that are not in the assets folder are left out. Raises OSError.
+    Those that are not in the assets folder, or are damaged there, are left out. Raises OSError.
     """
+    copies = AssetStore(folder)
     for sha256 in {image.sha256 for sample in samples for image in sample.images}:
-        source, target = assets.path(sha256), folder / sha256
-        if target.exists() or not source.is_file():
+        if copies.path(sha256).exists():
             continue
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f".{sha256}.part"
-        shutil.copyfile(source, partial)
-        partial.replace(target)
+        with suppress(FileNotFoundError, ValueError):
+            copies.put(assets.get(sha256))
 
 
 def open_images(images: Sequence[SampleImage], assets: AssetStore) -> list[Image.Image]:

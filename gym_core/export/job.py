@@ -111,15 +111,15 @@ def _export(
     endpoint = run.manifest.endpoint if run.manifest else None
     reading = read_session(record, run.files.captures, run.assets, endpoint=endpoint, branches=options.branches)
     tally.rollouts += 1
-    for sample in reading.samples:
+    assets, samples = run.assets, reading.samples
+    if options.images is ImageMode.INLINE:  # may mask one, so it comes before what is counted and left out
+        samples = [with_data_urls(sample, assets) for sample in samples]
+    for sample in samples:
         tally.note(sample)
     if reading.missing is not None:
         tally.without_samples[reading.missing] = tally.without_samples.get(reading.missing, 0) + 1
-    samples = [sample for sample in reading.samples if options.includes_masked or not sample.mask]
-    assets = run.assets
-    if options.images is ImageMode.INLINE:
-        samples = [with_data_urls(sample, assets) for sample in samples]
-    elif options.images is ImageMode.FILES:
+    samples = [sample for sample in samples if options.includes_masked or not sample.mask]
+    if options.images is ImageMode.FILES:
         copy_images(samples, assets, options.images_dir)
         assets = AssetStore(options.images_dir)
     if not samples:

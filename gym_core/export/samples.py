@@ -1,7 +1,7 @@
 """The training samples of one rollout: its session's sequences with the reward, the pictures, and what speaks against
 training on them.
 
-Blocking: reads the session's captures and the head of each picture. Callers in an event loop use a thread.
+Blocking: reads the session's captures and each picture. Callers in an event loop use a thread.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -18,6 +18,7 @@ from gym_core.export.formats.table import ParquetTable
 from gym_core.export.formats.trl import trl_rollout
 from gym_core.export.formats.verifiers import trajectory_steps
 from gym_core.export.formats.verl import agent_loop_output
+from gym_core.export.pictures import read_picture
 from gym_core.export.turns import trainable_reward
 from gym_core.types.flat_row import flat_from_record
 from gym_core.types.model_call import ModelCall
@@ -66,10 +67,11 @@ def nemo_rl_rows(rollout: PlayedRollout) -> Iterator[JsonObject]:
     inline = {image.sha256: image.data_url for sample in rollout.samples for image in sample.images if image.data_url}
 
     def url(sha256: str) -> str:
-        path = rollout.assets.path(sha256)
-        if sha256 not in inline and not path.is_file():
+        if sha256 in inline:
+            return inline[sha256]
+        if read_picture(rollout.assets, sha256) is None:
             raise LookupError(sha256)
-        return inline.get(sha256) or path.resolve().as_uri()
+        return rollout.assets.path(sha256).resolve().as_uri()
 
     yield nemo_rl_result(flat_from_record(rollout.record), rollout.samples, url)
 

@@ -1,6 +1,7 @@
 """A run on disk as an evaluation leaves it: rollouts, captures with token ids, and pictures."""
 
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +51,14 @@ def picture(width: int, height: int, colour: str) -> bytes:
     content = io.BytesIO()
     Image.new("RGB", (width * SIDE_PX, height * SIDE_PX), colour).save(content, "PNG")
     return content.getvalue()
+
+
+def damage(run: "FakeRun", content: bytes, *, is_told: bool = True) -> None:
+    """Overwrite the end of a kept picture; its size stays, and its time too unless the damage `is_told` by it."""
+    path = run.assets.path(run.assets.put(content))
+    before = path.stat()
+    path.write_bytes(content[:-20] + bytes(20))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + is_told))
 
 
 @dataclass

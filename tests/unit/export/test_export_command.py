@@ -16,7 +16,7 @@ from gym_core.export.report import ExportReport
 from gym_core.export.samples import samples_of
 from gym_core.export.writers import ExportFormat
 from gym_core.types.sample import TrainingSample
-from tests.unit.export.saved_runs import ENDPOINT, FakeRun, picture
+from tests.unit.export.saved_runs import ENDPOINT, FakeRun, damage, picture
 
 
 @pytest.fixture
@@ -149,6 +149,36 @@ def test_nemo_rl_finds_the_pictures_of_references_as_files(mixed: Path, run: Fak
     text = output.read_text()
     for content in (picture(2, 1, "red"), picture(1, 3, "blue")):
         assert run.assets.path(run.assets.put(content)).resolve().as_uri() in text
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "nemo_rl"])
+@pytest.mark.parametrize(
+    ("mode", "is_told"), [("reference", True), ("files", True), ("inline", True), ("inline", False)]
+)
+def test_damaged_pictures_are_not_for_training(
+    kind: str, mode: str, is_told: bool, mixed: Path, run: FakeRun, tmp_path: Path
+) -> None:
+    """A damage that the file's time does not tell is met after the file was checked once."""
+    assert export(tmp_path / "before.jsonl", "--format", kind, mixed) == 0
+    damage(run, picture(1, 3, "blue"), is_told=is_told)
+    output = tmp_path / "train.jsonl"
+    assert export(output, "--format", kind, "--images", mode, mixed) == 0
+    assert output.read_bytes() == b""
+    report = report_of(output)
+    assert report.masked == {"image_missing": 1, "rollout_masked:judge_failed": 1}
+    assert (report.rows, report.trained_tokens) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "nemo_rl"])
+def test_damaged_pictures_of_masked_samples_are_neither_copied_nor_named(
+    kind: str, mixed: Path, run: FakeRun, tmp_path: Path
+) -> None:
+    damage(run, picture(1, 3, "blue"))
+    output = tmp_path / "all.jsonl"
+    assert export(output, "--format", kind, "--include-masked", "--images", "files", mixed) == 0
+    folder = output.parent / report_of(output).runs[0].images_dir
+    assert [path.read_bytes() for path in folder.iterdir()] == [picture(2, 1, "red")]
+    assert "file://" not in output.read_text()
 
 
 def refused(capsys: pytest.CaptureFixture[str], output: Path, words: Sequence[object]) -> str:

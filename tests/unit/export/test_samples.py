@@ -15,7 +15,7 @@ from gym_core.export.turns import trained_spans
 from gym_core.types.rollout import RolloutRecord
 from gym_core.types.sample import BranchLabel, DriftReason, TrainingSample
 from gym_core.types.wire import JsonObject
-from tests.unit.export.saved_runs import ENDPOINT, IMAGE_TOKEN, FakeRun, FakeSession, picture
+from tests.unit.export.saved_runs import ENDPOINT, IMAGE_TOKEN, FakeRun, FakeSession, damage, picture
 
 
 @pytest.fixture
@@ -140,6 +140,15 @@ def test_a_picture_that_is_gone_masks(run: FakeRun) -> None:
     session = run.tool_session()
     run.assets.path(run.assets.put(picture(1, 3, "blue"))).unlink()
     sample = only(run, session)
+    assert sample.mask_reason == MaskReason.IMAGE_MISSING
+    assert [bool(image.media_type) for image in sample.images] == [True, False]
+
+
+def test_a_picture_whose_bytes_are_damaged_masks(run: FakeRun) -> None:
+    record = run.record(0, run.tool_session())
+    assert [sample.mask_reason for sample in read(run, record)] == [None]
+    damage(run, picture(1, 3, "blue"))
+    (sample,) = read(run, record)
     assert sample.mask_reason == MaskReason.IMAGE_MISSING
     assert [bool(image.media_type) for image in sample.images] == [True, False]
 
