@@ -3,12 +3,12 @@
 import argparse
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gym_core.cli.selection import Selection, add_selectors
-from gym_core.cli.terminal import printable, say, tell
+from gym_core.cli.terminal import about, printable, say, tell, warnings_told
 
 if TYPE_CHECKING:
     from gym_core.sandbox.contract import SandboxSpec
@@ -34,6 +34,8 @@ class _Asked:
     """Of its block."""
     block: "JsonObject"
     spec: "SandboxSpec"
+    path: str
+    """Where the block stands; "" for one that no file holds."""
 
     @property
     def provider(self) -> str:
@@ -64,10 +66,11 @@ def run_check(args: argparse.Namespace) -> int:
     failed = False
     for asked in _asked_for(args):
         try:
-            lines = _lines_about(asked)
+            with warnings_told():
+                lines = _lines_about(asked)
         except (SandboxError, TimeoutError) as error:
             said = str(error) or f"not done within {_TIMEOUT_S:g} s"
-            tell(printable(f"{asked.name}: {said}", max_characters=_LINE_LENGTH))
+            tell(printable(about(asked.name, said), max_characters=_LINE_LENGTH))
             failed = True
         else:
             for line in lines:
@@ -92,12 +95,12 @@ def _asked_for(args: argparse.Namespace) -> list[_Asked]:
         if args.overrides:
             raise ConfigError("config: overrides change a configuration, and none is selected; give --config FILE")
         provider = args.provider or _LOCAL
-        found = [_Asked(provider, {provider: {}}, SandboxSpec())]
+        found = [_Asked(provider, {provider: {}}, SandboxSpec(), "")]
     asked_for = []
     for asked in found:
-        SandboxConfig.parse(asked.block, asked.name)
+        SandboxConfig.parse(asked.block, asked.path)
         asked_for.append(_with_image(asked, args.image))
-    return [_Asked(asked.name, with_toolkit(asked.block), asked.spec) for asked in asked_for]
+    return [replace(asked, block=with_toolkit(asked.block)) for asked in asked_for]
 
 
 def _with_image(asked: _Asked, image: str | None) -> _Asked:
@@ -108,7 +111,7 @@ def _with_image(asked: _Asked, image: str | None) -> _Asked:
         image = image or settings.get("image") or os.environ.get(_IMAGE_VARIABLE) or _IMAGE
         settings = {**settings, "image": image}
     block = {**asked.block, asked.provider: settings}
-    return _Asked(asked.name, block, asked.spec.model_copy(update={"image": image}))
+    return replace(asked, block=block, spec=asked.spec.model_copy(update={"image": image}))
 
 
 def _configured(selection: Selection) -> list[_Asked]:
@@ -132,7 +135,7 @@ def _configured(selection: Selection) -> list[_Asked]:
             specs.setdefault(str(name), spec)
     if wrong:
         raise ConfigError([f"{found.path}: {found.sentence}" for found in wrong])
-    return [_Asked(name, block, specs.get(name, SandboxSpec())) for name, block in config.sandboxes.items()]
+    return [_Asked(name, block, specs.get(name, SandboxSpec()), name) for name, block in config.sandboxes.items()]
 
 
 def _settings(block: object, path: str) -> "SandboxSettings":
@@ -182,7 +185,7 @@ async def _inspect(asked: _Asked) -> "Inspection":
 
     here = "127.0.0.1"  # of a sandbox on another machine, or in a network of its own, it would be itself
     model_host = next(iter(own_addresses()), here) if asked.provider == _OPENSANDBOX else here
-    provider = open_provider(asked.block, asked.name)
+    provider = open_provider(asked.block, asked.path)
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             return await inspect(provider, asked.spec, model_host=model_host)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from gym_core.cli.selection import Selection, add_selectors
-from gym_core.cli.terminal import duration, printable, say, table, tell
+from gym_core.cli.terminal import about, duration, printable, say, table, tell, warnings_told
 
 if TYPE_CHECKING:
     from gym_core.sandbox.contract import SandboxInfo, SandboxProvider, SweepReport
@@ -102,7 +102,8 @@ def _asked(
     from gym_core.sandbox.providers import open_provider
 
     providers = {name: open_provider(block, name) for name, block in blocks.items()}
-    return asyncio.run(_asked_each(providers, ask))
+    with warnings_told():
+        return asyncio.run(_asked_each(providers, ask))
 
 
 async def _asked_each(
@@ -118,7 +119,7 @@ async def _asked_each(
                 answers += await ask(provider)
         except (SandboxError, TimeoutError) as error:
             said = str(error) or f"no answer within {_PROVIDER_TIMEOUT_S:g} s"
-            tell(printable(f"{name}: {said}", max_characters=2000))
+            tell(printable(about(name, said), max_characters=2000))
             failed = True
         finally:
             await provider.aclose()

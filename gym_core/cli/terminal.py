@@ -1,7 +1,9 @@
 """What reaches the terminal: lines, with everything a stranger could hide in them taken out."""
 
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 def printable(text: str, *, max_characters: int = 500) -> str:
@@ -21,6 +23,29 @@ def say(line: str) -> None:
 def tell(line: str) -> None:
     """Progress, a warning or a problem, to stderr."""
     print(line, file=sys.stderr, flush=True)
+
+
+def about(name: str, said: str) -> str:
+    """What was said, after the name of what it is about, unless it begins with that by itself."""
+    return said if said.startswith((f"{name}: ", f"{name} sandboxes: ")) else f"{name}: {said}"
+
+
+@contextmanager
+def warnings_told() -> Iterator[None]:
+    """What the libraries warn of meanwhile, with its reason, as lines among ours."""
+    handler = _Teller(logging.WARNING)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+class _Teller(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        reason = getattr(record, "reason", "")
+        tell(printable(f"{record.getMessage()}: {reason}" if reason else record.getMessage()))
 
 
 def table(rows: Sequence[tuple[str, ...]], *, indent: str = "  ") -> list[str]:

@@ -54,7 +54,10 @@ class SandboxConfig(Wire):
                 f"{path}: needs one provider, has {', '.join(map(repr, names)) or 'none'}{hint('', _PROVIDERS)}"
             )
         (name,) = names
-        owner = provider_class(name, path)
+        try:
+            owner = provider_class(name)
+        except ConfigError as error:
+            raise ConfigError([f"{path}.{name}".strip(".") + f": {said}" for said in error.problems]) from error
         try:
             settings = owner.model_validate(block[name] or {})
         except ValidationError as error:
@@ -65,10 +68,10 @@ class SandboxConfig(Wire):
             raise ConfigError([f"{p}: {said}" for p, said in violations(error, cls, path)]) from error
 
 
-def provider_class(name: str, path: str = "sandbox") -> type[Wire]:
+def provider_class(name: str) -> type[Wire]:
     """The class that a provider's settings are read with. Raises ConfigError naming the nearest provider."""
     if name not in _PROVIDERS:
-        raise ConfigError(f"{path}.{name}: no sandbox provider {name!r}{hint(name, _PROVIDERS)}")
+        raise ConfigError(f"no sandbox provider {name!r}{hint(name, _PROVIDERS)}")
     entry = _PROVIDERS[name]
     loaded: type[Wire] = entry.load(entry.config)
     return loaded

@@ -27,16 +27,22 @@ def test_without_an_engine_it_says_what_to_start(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
     said = said_by(capsys, "--provider", "docker", code=1)
-    assert said.startswith("docker: docker: no engine at ")
+    assert said.startswith("docker: no engine at ")
     assert "start Docker" in said
 
 
 def test_without_a_server_it_says_which_variable_names_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "OPENSANDBOX_DOMAIN" in said_by(capsys, "--provider", "opensandbox", code=2)
+    unnamed = said_by(capsys, "--provider", "opensandbox", code=2)
+    assert unnamed.startswith("opensandbox.domain: ")
+    assert "OPENSANDBOX_DOMAIN" in unnamed
     monkeypatch.setenv("OPENSANDBOX_DOMAIN", "127.0.0.1:9")
-    assert "http://127.0.0.1:9" in said_by(capsys, "--provider", "opensandbox", code=1)
+    *warned, last = said_by(capsys, "--provider", "opensandbox", code=1).splitlines()
+    assert "http://127.0.0.1:9" in last
+    assert last.count("opensandbox: ") == 1
+    assert warned
+    assert all(line.startswith("sandbox creation failed: creation: ") for line in warned)
 
 
 def test_without_a_toolkit_it_says_what_makes_one(

@@ -54,6 +54,8 @@ async def test_default_metadata_is_on_every_sandbox_under_its_owner_s(tmp_path: 
 
 def test_the_class_of_a_provider_s_settings_is_found_by_name() -> None:
     assert provider_class("local") is LocalSandboxConfig
+    with pytest.raises(ConfigError, match="^no sandbox provider 'dokcer'; did you mean 'docker'"):
+        provider_class("dokcer")
 
 
 @pytest.mark.parametrize("provider", ["local", "docker"])
