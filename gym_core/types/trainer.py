@@ -8,7 +8,7 @@ from gym_core.errors import FailureKind
 from gym_core.types.metrics import SequenceReport
 from gym_core.types.sample import TrainingSample
 from gym_core.types.session import Sampling
-from gym_core.types.wire import BulkyWire, JsonObject, WholeNumber, Wire
+from gym_core.types.wire import BulkyWire, JsonObject, WholeNumber, Wire, whole
 
 MAX_ROWS = 4096
 MAX_ROLLOUTS = 100_000
@@ -41,8 +41,8 @@ class DynamicSampling(Wire):
     at a time, so that none is played for nothing but its own lack of variance."""
 
     method: Literal["dynamic"] = "dynamic"
-    groups: WholeNumber = Field(gt=0, le=MAX_ROWS)
-    max_prompts: WholeNumber | None = Field(default=None, gt=0)
+    groups: Annotated[int, whole(1, MAX_ROWS)]
+    max_prompts: Annotated[int, whole(1)] | None = None
     """Budget; None means every prompt there is."""
 
 
@@ -55,15 +55,15 @@ class Oversampling(Wire):
     """
 
     method: Literal["oversample"] = "oversample"
-    prompts: WholeNumber = Field(gt=0, le=MAX_ROWS)
+    prompts: Annotated[int, whole(1, MAX_ROWS)]
     """B, those of a batch."""
     factor: float = Field(default=2.0, ge=1, le=64)
     """alpha"""
-    max_prompts: WholeNumber | None = Field(default=None, gt=0)
+    max_prompts: Annotated[int, whole(1)] | None = None
     """Budget; None means every prompt there is."""
     needs_image: bool = True
     """A rollout whose policy saw no picture is broken."""
-    max_tokens: WholeNumber = Field(default=128 * 1024, gt=0)
+    max_tokens: Annotated[int, whole(1)] = 128 * 1024
     """A longer rollout, prompt included, is broken."""
     kept_end_reasons: tuple[EndReason, ...] = PYVISION_KEPT
     """Rollouts that ended in another way are broken. Masked ones are in any case."""
@@ -94,17 +94,17 @@ class RolloutsRequest(BulkyWire):
     rows: list[JsonObject] | None = Field(default=None, min_length=1, max_length=MAX_ROWS)
     """Flat rows, pictures as data URLs; None takes the dataset of `split`."""
     split: str = "train"
-    start: WholeNumber = Field(default=0, le=MAX_TASKS)
+    start: Annotated[int, whole(0, MAX_TASKS)] = 0
     """First task of the dataset, from 0."""
-    limit: WholeNumber | None = Field(default=None, gt=0, le=MAX_TASKS)
+    limit: Annotated[int, whole(1, MAX_TASKS)] | None = None
     """So many tasks of it."""
-    num_repeats: WholeNumber = Field(default=1, gt=0, le=MAX_REPEATS)
+    num_repeats: Annotated[int, whole(1, MAX_REPEATS)] = 1
     """Rollouts a prompt: the size of a group."""
     sampling: Sampling = Sampling()
     """Over what a row or the configuration says."""
 
-    num_samples_in_parallel: WholeNumber = Field(default=8, gt=0, le=MAX_PARALLEL)
-    max_rollout_attempts: WholeNumber = Field(default=3, gt=0, le=100)
+    num_samples_in_parallel: Annotated[int, whole(1, MAX_PARALLEL)] = 8
+    max_rollout_attempts: Annotated[int, whole(1, 100)] = 3
     """Episodes a rollout may take when ours is the fault."""
     retry_budget_fraction: float = Field(default=0.2, ge=0, le=100)
     """Retries of the whole request, as a share of its rollouts (at least 10)."""

@@ -4,13 +4,25 @@ from typing import Annotated, Any, Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, SecretStr, SerializationInfo
+from pydantic.fields import FieldInfo
 
 JsonObject = dict[str, Any]
 """JSON we carry and do not look into. Any: its shape belongs to somebody else."""
 
 MAX_WHOLE = 2**63 - 1
-WholeNumber = Annotated[int, Field(strict=True, ge=0, le=MAX_WHOLE)]
-"""An integer as JSON writes it, of 63 bits: neither true, nor "2", nor more than other programs can hold."""
+
+
+def whole(least: int = 0, most: int = MAX_WHOLE) -> FieldInfo:
+    """An integer as JSON writes it, neither true nor "2", from `least` to `most`: `Annotated[int, whole(1, 9)]`.
+
+    Limits stand here alone: pydantic lets those of an annotation win over a field's own `le=`.
+    """
+    found: FieldInfo = Field(strict=True, ge=least, le=most)
+    return found
+
+
+WholeNumber = Annotated[int, whole()]
+"""Of 63 bits: not more than other programs can hold."""
 
 
 class Wire(BaseModel):

@@ -38,6 +38,10 @@ def rollouts(lines: list[Line]) -> list[RolloutLine]:
     return [line for line in lines if isinstance(line, RolloutLine)]
 
 
+def grouped(**selection: object) -> JsonObject:
+    return {"num_repeats": 2, "group": {"selection": selection}}
+
+
 async def after_the_look(gym: TrainerGym, *faults: Fault) -> int:
     """The coming requests meet these faults, those of the look at the endpoint left out; how many those are."""
     endpoint = gym.inside.endpoint
@@ -254,6 +258,30 @@ async def test_a_wrong_request_is_a_status_that_says_what_is_wrong(gym: TrainerG
     assert gym.inside.endpoint.requests == [], "nothing was played"
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"limit": -1}, "limit: Input should be greater than or equal to 1"),
+        ({"limit": 0}, "limit: Input should be greater than or equal to 1"),
+        ({"limit": 10**9 + 1}, "limit: Input should be less than or equal to 1000000000"),
+        ({"start": 2**63 - 1, "limit": 1}, "start: Input should be less than or equal to 1000000000"),
+        ({"num_repeats": 1025}, "num_repeats: Input should be less than or equal to 1024"),
+        ({"num_samples_in_parallel": 4097}, "num_samples_in_parallel: Input should be less than or equal to 4096"),
+        ({"max_rollout_attempts": 101}, "max_rollout_attempts: Input should be less than or equal to 100"),
+        ({"max_staleness": 2**63}, "max_staleness: Input should be less than or equal to 9223372036854775807"),
+        (grouped(method="dynamic", groups=4097), "groups: Input should be less than or equal to 4096"),
+        (grouped(method="dynamic", groups=1, max_prompts=0), "max_prompts: Input should be greater than or equal to 1"),
+        (grouped(method="oversample", prompts=4097), "prompts: Input should be less than or equal to 4096"),
+        (grouped(method="oversample", prompts=1, max_tokens=0), "max_tokens: Input should be greater than or equal to"),
+    ],
+)
+async def test_a_number_beyond_its_limit_is_refused_with_the_limit(
+    gym: TrainerGym, asked: JsonObject, said: str
+) -> None:
+    reply = await gym.http.post("/v1/rollouts", json=asked)
+    assert (reply.status_code, said in reply.json()["error"]["message"]) == (422, True), reply.text
+
+
 async def test_a_row_with_a_wrong_picture_is_named_and_nothing_of_it_is_repeated(gym: TrainerGym) -> None:
     bad = make_row("b")
     bad["responses_create_params"]["input"][0]["content"].append({"type": "input_image", "image_url": "http://x/y.png"})
@@ -417,3 +445,26 @@ async def test_routes_lines_and_samples_are_described_and_every_reference_leads_
     names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
     assert names <= schemas.keys()
     assert "#/$defs/" not in text
+
+
+@pytest.mark.parametrize(
+    ("of", "most"),
+    [
+        ("RolloutsRequest", {"start": 10**9, "limit": 10**9, "num_repeats": 1024, "num_samples_in_parallel": 4096,
+                             "max_rollout_attempts": 100, "max_staleness": 2**63 - 1}),
+        ("DynamicSampling", {"groups": 4096, "max_prompts": 2**63 - 1}),
+        ("Oversampling", {"prompts": 4096, "max_prompts": 2**63 - 1, "max_tokens": 2**63 - 1}),
+    ],
+)  # fmt: skip
+async def test_each_whole_number_of_a_request_has_its_limit_in_the_description(
+    gym: TrainerGym, of: str, most: dict[str, int]
+) -> None:
+    described = (await gym.http.get("/openapi.json")).json()
+    properties = described["components"]["schemas"][of]["properties"]
+    numbers = {
+        name: part["maximum"]
+        for name, field in properties.items()
+        for part in [field, *field.get("anyOf", [])]
+        if part.get("type") == "integer"
+    }
+    assert numbers == most
