@@ -5,7 +5,6 @@ analysis may see (gold, level, the boxes that hold the evidence) stays outside `
 """
 
 import io
-import logging
 from pathlib import Path
 
 from PIL import Image
@@ -13,13 +12,7 @@ from pydantic import ValidationError
 
 from benchmarks.visual_puzzles_opencode.puzzles.contract import GENERATOR_VERSION
 from benchmarks.visual_puzzles_opencode.puzzles.registry import SUBTYPES
-from benchmarks.visual_puzzles_opencode.selection import (
-    PrepareArgs,
-    Proportions,
-    PuzzleTask,
-    missing_subtypes,
-    puzzle_tasks,
-)
+from benchmarks.visual_puzzles_opencode.selection import PrepareArgs, PuzzleTask, puzzle_tasks
 from gym_core.config.violations import violations
 from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.prepared import write_dataset
@@ -29,8 +22,6 @@ from gym_core.types.wire import JsonObject
 
 TASKSET = "visual_puzzles"
 
-log = logging.getLogger(__name__)
-
 
 def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     """Draw the puzzles and write the rows; the path. The file appears whole or not at all. Raises ConfigError."""
@@ -39,8 +30,6 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     except ValidationError as error:
         mistakes = violations(error, PrepareArgs, "prepare_args")
         raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
-    if checked.proportions is not Proportions.DEMO and checked.subtypes is None and missing_subtypes():
-        log.warning("subtypes without a generator are left out: %s", ", ".join(missing_subtypes()))
     write_dataset(map(_row_with_image, puzzle_tasks(checked)), jsonl_fpath)
     return jsonl_fpath
 

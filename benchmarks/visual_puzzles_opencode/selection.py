@@ -97,11 +97,6 @@ def puzzle_tasks(args: PrepareArgs) -> Iterator[PuzzleTask]:
         )
 
 
-def missing_subtypes() -> tuple[str, ...]:
-    """BabyVision's subtypes for which there is no generator."""
-    return tuple(name for name in BABYVISION_ROWS if name not in SUBTYPES)
-
-
 def _cells(args: PrepareArgs) -> Iterator[tuple[int, str, int]]:
     """Round, subtype and level of each puzzle, in the order of the file."""
     subtypes, levels = args.chosen_subtypes, args.chosen_levels

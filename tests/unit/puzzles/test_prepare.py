@@ -16,7 +16,6 @@ from benchmarks.visual_puzzles_opencode.selection import (
     FIRST_TASK_ID,
     PrepareArgs,
     Proportions,
-    missing_subtypes,
     puzzle_tasks,
 )
 from gym_core.datasets.prepared import read_dataset
@@ -118,18 +117,6 @@ def test_the_mini_set_has_two_of_each_subtype(levels: tuple[int, ...], monkeypat
     assert Counter(task.subtype for task in tasks) == dict.fromkeys(SUBTYPES, 2)
     assert {task.level for task in tasks} == {levels[0], levels[-1]}
     assert len({task.task_id for task in tasks}) == len(tasks)
-
-
-def test_subtypes_without_a_generator_are_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(SUBTYPES, "Maze")
-    for subtype in SUBTYPES:
-        monkeypatch.setitem(SUBTYPES, subtype, BLANK)
-    assert "Maze" in missing_subtypes()
-    prepare({"proportions": "mini"}, tmp_path / "puzzles.jsonl")
-    [warning] = caplog.messages
-    assert "Maze" in warning
 
 
 @pytest.mark.parametrize(
