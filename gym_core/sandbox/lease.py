@@ -18,6 +18,8 @@ from gym_core.sandbox.contract import Sandbox
 log = logging.getLogger(__name__)
 
 _REAP_INTERVAL_S = 5.0
+_ENDED_KEPT = 10_000
+"""Leases of which we still know that they ended, for borrowers that give one back again."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class LeaseTable:
         self._reaper: asyncio.Task[None] | None = None
         self._unclosed: dict[str, _Lease] = {}
         """Ended leases whose sandbox could not be destroyed: tried again with each reaping."""
+        self._ended: dict[str, str] = {}
+        """Their tokens, the oldest first."""
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -112,11 +116,25 @@ class LeaseTable:
         """Whether the sandbox lives; does not renew. Raises SessionError."""
         return await self._find(lease_id, token).sandbox.is_alive()
 
+    async def give_back(self, lease_id: str, token: str) -> None:
+        """As `release`, by its borrower. Again is fine, also after it ran out. Raises SessionError."""
+        ended = self._ended.get(lease_id)
+        if ended is not None and same_token(token, ended):
+            return
+        lease = self._leases.get(lease_id)
+        if lease is None or not same_token(token, lease.token):
+            raise _unknown(lease_id)
+        await self.release(lease_id)
+
     async def release(self, lease_id: str) -> None:
         """End the lease and destroy its sandbox. Twice is fine; so is a provider that fails, for now."""
         lease = self._leases.pop(lease_id, None)
         if lease:
             self._unclosed[lease_id] = lease
+            self._ended.pop(lease_id, None)
+            self._ended[lease_id] = lease.token
+            if len(self._ended) > _ENDED_KEPT:
+                del self._ended[next(iter(self._ended))]
             await self._close(lease_id, lease)
 
     async def reap(self) -> list[str]:
@@ -152,7 +170,11 @@ class LeaseTable:
     def _find(self, lease_id: str, token: str) -> _Lease:
         lease = self._leases.get(lease_id)
         if lease is None or not same_token(token, lease.token):
-            raise SessionError(f"no lease {lease_id!r} for this token: unknown, released or run out")
+            raise _unknown(lease_id)
         if not lease.uses and lease.deadline <= self._clock():
             raise SessionError(f"lease {lease_id!r} ran out", kind=FailureKind.SESSION_EXPIRED)
         return lease
+
+
+def _unknown(lease_id: str) -> SessionError:
+    return SessionError(f"no lease {lease_id!r} for this token: unknown, released or run out")

@@ -97,9 +97,7 @@ class _LeaseRoutes:
         return _json(LeaseStatus(alive=alive, seconds_left=self._table.seconds_left(*credentials)))
 
     async def release(self, request: Request) -> Response:
-        lease_id, token = _credentials(request)
-        self._table.seconds_left(lease_id, token)
-        await self._table.release(lease_id)
+        await self._table.give_back(*_credentials(request))
         return Response(status_code=204)
 
 

@@ -97,6 +97,31 @@ async def test_release_destroys_and_twice_is_fine(table: LeaseTable) -> None:
     assert len(table) == 0
 
 
+async def test_a_borrower_gives_back_twice_and_a_stranger_never(table: LeaseTable, clock: Clock) -> None:
+    used, late = box("used"), box("late")
+    grants = [table.lend(sandbox, ttl_s=60) for sandbox in (used, late)]
+    await table.give_back(grants[0].lease_id, grants[0].token)
+    assert (used.closed, late.closed) == (True, False)
+    clock.now_s += 61
+    await table.reap()
+    for grant in grants:
+        await table.give_back(grant.lease_id, grant.token)
+    for lease_id, token in (("used", grants[1].token), ("used", ""), ("unknown", grants[0].token), ("unknown", "")):
+        with pytest.raises(SessionError, match="no lease"):
+            await table.give_back(lease_id, token)
+
+
+async def test_an_old_token_does_not_end_the_next_lease_of_the_same_name(table: LeaseTable) -> None:
+    first = table.lend(box(), ttl_s=60)
+    await table.give_back(first.lease_id, first.token)
+    again = box()
+    second = table.lend(again, ttl_s=60)
+    await table.give_back(first.lease_id, first.token)
+    assert not again.closed
+    await table.give_back(second.lease_id, second.token)
+    assert again.closed
+
+
 async def test_stopping_releases_everything(table: LeaseTable) -> None:
     boxes = [box(f"box-{n}") for n in range(3)]
     for sandbox in boxes:

@@ -150,6 +150,18 @@ async def test_modes_and_odd_names_survive_the_way(lender: Lender, sandbox: Fake
         await leased.read("/workspace/a\nb")
 
 
+async def test_a_lease_may_be_ended_twice(lender: Lender, sandbox: FakeSandbox) -> None:
+    lease = lender.lease(sandbox)
+    url, headers = f"{lender.url}/v1/sandboxes/{lease.lease_id}", {"Authorization": f"Bearer {lease.token}"}
+    async with aiohttp.ClientSession() as session:
+        for _ in range(2):
+            async with session.delete(url, headers=headers) as reply:
+                assert reply.status == 204
+        async with session.get(url, headers=headers) as reply:
+            assert reply.status == 404
+    assert sandbox.closed
+
+
 @pytest.mark.parametrize("token", ["", "Bearer ", "Bearer wrong", "Basic abc"])
 @pytest.mark.parametrize(
     ("method", "path"),
