@@ -7,6 +7,7 @@ again by it for as long as the folder is kept and the state folder stays, which 
 import asyncio
 import hashlib
 import secrets
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ MAX_LIVE = 64
 MAX_KEPT = 32
 """Requests that ended whose journal and pictures are kept."""
 SUPERSEDED = "superseded"
+NOTE = "request.json"
+"""In the folder of each request that was accepted."""
 
 ChooseSetting = Callable[[str | None, str | None], RunSetting]
 """Environment name, or the split that finds it; None for the only one there is. Raises InvalidTask, TransportError."""
@@ -56,7 +59,7 @@ class _Claim:
 
 
 class _Note(Wire):
-    """`request.json`: whose folder this is."""
+    """`NOTE`: whose folder this is."""
 
     request_sha256: str
     endpoint: EndpointReport
@@ -88,6 +91,7 @@ class RolloutRequests:
             claim = await self._claim(name)
             undo.callback(self._release, name, claim)
             folder = undo.enter_context(self.folders.using(name))
+            undo.callback(_forget_refused, folder)
             stream = await self._prepared(request, setting, folder, claim, undo)
             claim.stream = stream
             return stream
@@ -142,7 +146,7 @@ class RolloutRequests:
         _check_tokens(request, endpoint)
         # Last of all: a request that is refused does not use up its key.
         note = _Note(request_sha256=request_sha256, endpoint=endpoint)
-        await asyncio.to_thread(write_json, folder / "request.json", note.model_dump(mode="json"))
+        await asyncio.to_thread(write_json, folder / NOTE, note.model_dump(mode="json"))
         request = request.model_copy(update={"rows": None})  # their pictures are on disk by now
         plan = RolloutsPlan(
             request=request,
@@ -186,11 +190,17 @@ def _folder_name(key: str | None) -> str:
     return f"k{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
+def _forget_refused(folder: Path) -> None:
+    """The folder of a request that was never accepted: it must not push one out that is kept."""
+    if not (folder / NOTE).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _noted(folder: Path, request_sha256: str) -> _Note | None:
     """What an earlier stream of this request left; None for the first one. Raises SessionError (409) when the folder is
     of another request."""
     try:
-        note = _Note.model_validate_json((folder / "request.json").read_bytes())
+        note = _Note.model_validate_json((folder / NOTE).read_bytes())
     except FileNotFoundError:
         return None
     if note.request_sha256 != request_sha256:

@@ -374,6 +374,17 @@ async def test_a_refused_request_does_not_use_up_its_key(gym: TrainerGym) -> Non
     assert (await gym.http.post("/v1/rollouts", json={"rows": [make_row("a")]}, headers=headers)).status_code == 200
 
 
+async def test_a_refused_request_leaves_no_folder_and_keeps_that_of_an_accepted_one(gym: TrainerGym) -> None:
+    headers = {"Idempotency-Key": "step-1"}
+    await gym.http.post("/v1/rollouts", json={"rows": [make_row("a")]}, headers=headers)
+    kept = list((gym.state / "requests").iterdir())
+    refused = {"rows": [make_row("b", image=True), {}]}
+    assert (await gym.http.post("/v1/rollouts", json=refused)).status_code == 422
+    assert (await gym.http.post("/v1/rollouts", json=refused, headers=headers)).status_code == 409
+    assert list((gym.state / "requests").iterdir()) == kept
+    assert len(kept) == 1
+
+
 async def test_another_request_with_the_key_of_a_live_stream_leaves_that_alone(gym: TrainerGym) -> None:
     looks = await after_the_look(gym, Fault.HANG)
     request = RolloutsRequest(rows=[make_row("a")], idempotency_key="k")
