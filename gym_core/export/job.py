@@ -17,14 +17,20 @@ from gym_core.rollout.output import write_json
 from gym_core.rollout.saved import SavedRun
 from gym_core.types.rollout import RolloutRecord
 
-_WHAT_TO_DO = {
+WHAT_TO_DO = {
     NoSamples.NO_CAPTURE: "their model calls are not there: a run keeps them in the folder X_captures beside X.jsonl,"
     " which has to be copied along",
     NoSamples.DAMAGED_CAPTURE: "the files of their model calls are damaged: restore X_captures, or play them again",
+    NoSamples.WRONG_CAPTURE: "the files of their model calls are those of other rollouts, by the session that each call"
+    " names: copy X_captures anew, with its file names",
+    NoSamples.CAPTURE_INCOMPLETE: "the files of their model calls lack a call, or its end, and hold no answered one:"
+    " restore X_captures, or play them again",
     NoSamples.NO_ANSWERED_CALL: "no call of theirs was answered",
     NoSamples.NO_TOKEN_IDS: "the endpoint gave no token ids or no log-probabilities: serve the policy with vLLM"
     " and run with --model-type vllm_model"
     " ++policy_model.model_servers.vllm_model.return_token_id_information=true, which refuses an endpoint without them",
+    NoSamples.NO_SEQUENCE: "none of their branches that were asked for has a token to train: --branches all asks for"
+    " every one",
 }
 
 
@@ -139,7 +145,7 @@ def _refuse_nothing(tally: Tally, options: ExportOptions) -> None:
         raise ConfigError(f"export: {', '.join(map(str, options.runs))}: no finished rollouts")
     raise ConfigError(
         [
-            f"export: {count} rollout{'' if count == 1 else 's'}: {_WHAT_TO_DO[NoSamples(why)]}"
+            f"export: {count} rollout{'' if count == 1 else 's'}: {WHAT_TO_DO[NoSamples(why)]}"
             for why, count in tally.without_samples.items()
         ]
     )

@@ -4,14 +4,14 @@ training on them.
 Blocking: reads the session's captures and each picture. Callers in an event loop use a thread.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
 from gym_core.capture.images import AssetStore
-from gym_core.capture.recorder import capture_path, read_captured
+from gym_core.capture.recorder import CapturedCall, capture_path, read_captured
 from gym_core.capture.sequences import NO_ANSWER, UNREADABLE, Branch, CallSpan, Piece, SessionSequences, join
 from gym_core.export.constraint import is_constrained
 from gym_core.export.mask import MaskReason, rollout_masked
@@ -38,6 +38,10 @@ class NoSamples(StrEnum):
     NO_CAPTURE = "no_capture"
     """No file with its model calls: nothing was played, the folder was not copied along, or it was made without."""
     DAMAGED_CAPTURE = "damaged_capture"
+    WRONG_CAPTURE = "wrong_capture"
+    """The file of its name holds the calls of another session."""
+    CAPTURE_INCOMPLETE = MaskReason.CAPTURE_INCOMPLETE.value
+    """As the mask reason, with no answered call in what is here."""
     NO_ANSWERED_CALL = "no_answered_call"
     NO_TOKEN_IDS = "no_token_ids"
     """No answered call has all of its token ids and log-probabilities."""
@@ -77,16 +81,20 @@ def read_session(
     response = record.evidence.response
     try:
         path = capture_path(captures_dir, capture.session_id)
-        sequences = join(read_captured(path), final_answer=response.final_text if response else None)
+        calls = _of_session(read_captured(path), capture.session_id)
+        sequences = join(calls, final_answer=response.final_text if response else None)
     except FileNotFoundError:
         return SessionReading(None, (), NoSamples.NO_CAPTURE)
+    except _OtherSession:
+        return SessionReading(None, (), NoSamples.WRONG_CAPTURE)
     except ValueError:  # SegmentDamaged is one
         return SessionReading(None, (), NoSamples.DAMAGED_CAPTURE)
     summary = sequences.summary
     if not summary.calls:
         if summary.incomplete_calls:
             return SessionReading(summary, (), NoSamples.NO_TOKEN_IDS)
-        return SessionReading(None, (), NoSamples.NO_ANSWERED_CALL)
+        has_holes = _has_holes(record, sequences)
+        return SessionReading(None, (), NoSamples.CAPTURE_INCOMPLETE if has_holes else NoSamples.NO_ANSWERED_CALL)
     making = _Making(record, assets, endpoint, sequences)
     samples = [
         sample for number, branch in _delivered(sequences, branches) for sample in making.samples(number, branch)
@@ -104,6 +112,18 @@ def samples_of(
 ) -> list[TrainingSample]:
     """As `read_session`, the samples alone."""
     return list(read_session(record, captures_dir, assets, endpoint=endpoint, branches=branches).samples)
+
+
+class _OtherSession(ValueError):
+    """A capture file that was renamed, or swapped with another one."""
+
+
+def _of_session(calls: Iterable[CapturedCall], session_id: str) -> Iterator[CapturedCall]:
+    """Raises _OtherSession for a call that names another one."""
+    for call in calls:
+        if call.facts.get("session_id", session_id) != session_id:
+            raise _OtherSession(f"a call of session {call.facts['session_id']!r} in the file of {session_id!r}")
+        yield call
 
 
 def _delivered(sequences: SessionSequences, branches: Branches) -> Iterator[tuple[int, Branch]]:
@@ -162,7 +182,7 @@ class _Making:
         if self.record.verification.is_masked and failure is not None:
             return rollout_masked(failure.kind)
         rules: Sequence[tuple[MaskReason, Callable[[], bool]]] = (
-            (MaskReason.CAPTURE_INCOMPLETE, self._has_holes),
+            (MaskReason.CAPTURE_INCOMPLETE, lambda: _has_holes(self.record, self.sequences)),
             (MaskReason.TEMPLATE_LEAK, lambda: self._leaks(piece)),
             (MaskReason.CONSTRAINED_SAMPLING, lambda: _has_constrained(piece)),
             (MaskReason.CALL_INCOMPLETE, lambda: self._lacks_a_call(branch)),
@@ -176,12 +196,6 @@ class _Making:
             return pictures.problem.value
         return None if piece.loss_mask.any() else MaskReason.NO_TRAINED_TOKENS.value
 
-    def _has_holes(self) -> bool:
-        """A file that was cut between two calls reads as a whole one: only the session knew how many there were."""
-        capture = self.record.evidence.capture
-        complete = capture is not None and capture.capture_complete and capture.calls == self.sequences.read
-        return not complete or any(call.why in _HOLES for call in self.sequences.untrained)
-
     def _leaks(self, piece: Piece) -> bool:
         if self.endpoint is not None and self.endpoint.leaks_list_content:
             return True
@@ -190,6 +204,13 @@ class _Making:
     def _lacks_a_call(self, branch: Branch) -> bool:
         incomplete = {call.call_id for call in self.sequences.untrained}
         return any(call_id in incomplete for call_id in branch.call_ids)
+
+
+def _has_holes(record: RolloutRecord, sequences: SessionSequences) -> bool:
+    """A file that was cut between two calls reads as a whole one: only the session knew how many there were."""
+    capture = record.evidence.capture
+    complete = capture is not None and capture.capture_complete and capture.calls == sequences.read
+    return not complete or any(call.why in _HOLES for call in sequences.untrained)
 
 
 def _has_constrained(piece: Piece) -> bool:

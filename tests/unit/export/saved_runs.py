@@ -3,7 +3,7 @@
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -103,7 +103,7 @@ class FakeSession:
         }
         base: JsonObject = {
             "call_id": f"call-{number}",
-            "session_id": "s",
+            "session_id": "",
             "index": number,
             "sent_at": float(number),
             "outcome": CallOutcome.ANSWERED,
@@ -165,7 +165,8 @@ class FakeRun:
         path = capture_path(self.files.captures, f"s{number}")
         if session.calls:
             recorder = CallRecorder(path)
-            for call in session.calls:
+            for made in session.calls:
+                call = replace(made, facts=made.facts | {"session_id": f"s{number}"})
                 recorder.intend({name: call.facts[name] for name in ("call_id", "session_id", "index", "sent_at")})
                 recorder.keep(call)
             recorder.close()

@@ -8,12 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from gym_core.capture.images import parse_data_url
+from gym_core.capture.recorder import capture_path
 from gym_core.cli.export import FORMATS, IMAGES
 from gym_core.cli.main import main
 from gym_core.errors import FailureKind
 from gym_core.export.images import ImageMode, open_images
+from gym_core.export.job import WHAT_TO_DO
 from gym_core.export.report import ExportReport
-from gym_core.export.samples import samples_of
+from gym_core.export.samples import NoSamples, samples_of
 from gym_core.export.writers import ExportFormat
 from gym_core.types.sample import TrainingSample
 from tests.unit.export.saved_runs import ENDPOINT, FakeRun, damage, picture
@@ -206,6 +208,22 @@ def test_a_run_without_token_ids_says_what_to_set(
     path = run.write([run.record(0, session)])
     said = refused(capsys, tmp_path / "out.jsonl", ["--format", "jsonl", path])
     assert "return_token_id_information=true" in said
+
+
+def test_swapped_captures_are_refused_with_what_to_do(
+    run: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run.write([run.record(number, run.tool_session()) for number in range(2)])
+    one, two = (capture_path(run.files.captures, f"s{number}") for number in range(2))
+    content = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(content)
+    said = refused(capsys, tmp_path / "out.jsonl", ["--format", "jsonl", path])
+    assert "2 rollouts: the files of their model calls are those of other rollouts" in said
+
+
+def test_every_reason_for_no_samples_says_what_to_do() -> None:
+    assert set(WHAT_TO_DO) == set(NoSamples)
 
 
 def test_nothing_is_overwritten(mixed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

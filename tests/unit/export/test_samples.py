@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gym_core.capture.labels import AMBIGUOUS_RETRY
 from gym_core.capture.placeholders import ImageProblem
+from gym_core.capture.recorder import capture_path
 from gym_core.errors import FailureKind
 from gym_core.export.mask import MaskReason
 from gym_core.export.samples import NoSamples, read_session, samples_of
@@ -247,6 +248,44 @@ def test_a_capture_that_was_cut_at_any_byte_trains_nothing(run: FakeRun) -> None
         file.write_bytes(whole[:cut])
         found |= reasons()
     assert found == {MaskReason.CAPTURE_INCOMPLETE.value}
+
+
+def test_damage_anywhere_in_the_file_of_an_answered_call_is_told_as_damage(run: FakeRun) -> None:
+    session = run.session()
+    session.say("user", "what?")
+    session.answer("it is red")
+    record = run.record(0, session)
+    (file,) = run.files.captures.iterdir()
+    whole = file.read_bytes()
+    found = set()
+    for at in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << at % 8
+        file.write_bytes(damaged)
+        reading = read_session(record, run.files.captures, run.assets, endpoint=ENDPOINT)
+        found.add(reading.missing)
+        assert not reading.samples
+    assert found == {NoSamples.CAPTURE_INCOMPLETE, NoSamples.DAMAGED_CAPTURE}
+
+
+def test_a_call_that_was_not_answered_is_no_damage(run: FakeRun) -> None:
+    session = run.session()
+    session.say("user", "what?")
+    session.answer("", facts={"outcome": "abandoned", "answer": None}, has_ids=False)
+    reading = read_session(run.record(0, session), run.files.captures, run.assets)
+    assert reading.missing is NoSamples.NO_ANSWERED_CALL
+
+
+def test_captures_that_were_swapped_by_name_give_no_samples(run: FakeRun) -> None:
+    records = [run.record(number, run.tool_session()) for number in range(2)]
+    assert [len(read(run, record)) for record in records] == [1, 1]
+    files = [capture_path(run.files.captures, f"s{number}") for number in range(2)]
+    contents = [file.read_bytes() for file in files]
+    for file, content in zip(files, reversed(contents), strict=True):
+        file.write_bytes(content)
+    for record in records:
+        reading = read_session(record, run.files.captures, run.assets, endpoint=ENDPOINT)
+        assert (list(reading.samples), reading.missing) == ([], NoSamples.WRONG_CAPTURE)
 
 
 def test_every_word_for_what_is_wrong_is_a_mask_reason_and_is_in_the_documents() -> None:
