@@ -240,6 +240,11 @@ def main() -> None:
     parser.add_argument("--script", help="module:function that answers in the model's place; the model scores it")
     parser.add_argument("--split-seed", type=int, help="write the script's answers in tokens cut at random")
     given = parser.parse_args()
+    if not (given.folder / "config.json").is_file():
+        parser.error(
+            f"no model in {given.folder}: config.json is not there; make one with python -m examples.tiny_vlm.build"
+            f" {given.folder}"
+        )
     torch.set_num_threads(1)  # on shared cores a second thread makes a step slower, tenfold under load
     settings = EngineSettings(
         folder=given.folder,

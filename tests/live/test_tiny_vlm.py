@@ -31,6 +31,7 @@ from tests.live.scripted_answers import FIRST, LAST, OWN_WORDS
 pytestmark = [pytest.mark.live, pytest.mark.slow, needs_tiny_vlm]
 pytest.importorskip("torch", reason="no torch here: run `make tiny-vlm`")
 
+from examples.tiny_vlm.server import main  # noqa: E402 - needs torch
 from tests.live.scoring import Scorer  # noqa: E402 - needs torch
 
 MAX_GAP = 1e-4
@@ -40,6 +41,20 @@ CACHE_GAP = 1e-5
 CHAT = "/v1/chat/completions"
 GENERATE = "/inference/v1/generate"
 PYTHON_LIST = re.compile(r"\[\{'type': 'text', 'text': ")
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_folder_without_a_model_is_refused_in_words(
+    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "model"
+    if is_there:
+        folder.mkdir()
+    monkeypatch.setattr("sys.argv", ["server", str(folder)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert f"no model in {folder}" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module", params=["qwen2_vl", "qwen3_vl"])
