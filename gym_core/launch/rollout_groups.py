@@ -5,7 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gym_core.launch.rollout_lines import Fate, RolloutFacts
-from gym_core.rollout.groups import Judged, Member, Played, judge_group, rank_groups, schedule_of, staleness_fault
+from gym_core.rollout.groups import (
+    MASKED,
+    Judged,
+    Member,
+    Played,
+    judge_group,
+    rank_groups,
+    schedule_of,
+    staleness_fault,
+)
 from gym_core.rollout.journal import Place
 from gym_core.types.rollout import RolloutKey, RunRequest
 from gym_core.types.trainer import GroupLine, Oversampling, RolloutsRequest
@@ -122,9 +131,12 @@ class GroupBook:
     def _member(self, finished: Finished, version: int | None) -> Member:
         facts = finished.facts
         limit = self._request.max_staleness
-        is_old = any(staleness_fault(oldest, version, limit) is not None for oldest in facts.oldest_versions)
+        unmeasured = MASKED if facts.reward is None else None
+        for oldest in facts.oldest_versions:
+            unmeasured = unmeasured or staleness_fault(oldest, version, limit)
         return Member(
-            reward=None if is_old else facts.reward,
+            reward=None if unmeasured else facts.reward,
+            unmeasured=unmeasured,
             end_reason=facts.end_reason,
             images=facts.images,
             tokens=facts.tokens,
@@ -133,7 +145,6 @@ class GroupBook:
         )
 
     def _sent(self, group: _Group, judged: Judged, version: int | None) -> Ready:
-        members = group.in_order
         reason = judged.reason or (None if group.is_complete else "incomplete")
         self.outcomes["kept" if judged.kept else reason or "broken"] += 1
         first = group.requests[0]
@@ -143,9 +154,13 @@ class GroupBook:
             statistics=judged.statistics,
             kept=judged.kept,
             reason=reason,
+            unmeasured=Counter(why for why in judged.unmeasured if why is not None),
         )
-        fates = zip(members, judged.advantages, judged.dropped, strict=True)
-        return [*(Delivery(m.place, Fate(advantage, dropped, version)) for m, advantage, dropped in fates), line]
+        fates = [
+            Fate(advantage, dropped, unmeasured, version)
+            for advantage, dropped, unmeasured in zip(judged.advantages, judged.dropped, judged.unmeasured, strict=True)
+        ]
+        return [*(Delivery(m.place, fate) for m, fate in zip(group.in_order, fates, strict=True)), line]
 
     def _ranked(self) -> list[tuple[_Group, Judged]]:
         options = self._request.group

@@ -31,6 +31,7 @@ class Fate:
 
     advantage: float | None = None
     dropped: str | None = None
+    unmeasured: str | None = None
     policy_version: int | None = None
     """The current one."""
 
@@ -75,7 +76,7 @@ class LineMaker:
 
     def finished(self, entry: JournalEntry, fate: Fate) -> RolloutLine:
         """The line as it is sent."""
-        line = entry.line
+        line = entry.line.model_copy(update={"unmeasured": fate.unmeasured})
         if fate.dropped is not None:
             return line.model_copy(update={"dropped": fate.dropped, "samples": []})
         samples = [self._finished_sample(sample, fate) for sample in line.samples]

@@ -27,6 +27,8 @@ TOOL_BONUS = "tool_bonus"
 ACCURACY = "accuracy"
 STALE = "stale"
 """`mask_reason` of a sample whose policy is too old."""
+MASKED = "masked"
+"""Why a rollout is not measured that has no reward."""
 VERSION_UNKNOWN = "policy_version_unknown"
 """`mask_reason` of a sample where nobody knows whether it is."""
 _SUM_TOLERANCE = 1e-9
@@ -113,6 +115,8 @@ class Member:
 
     reward: float | None
     """Shaped; None when it is masked or stale."""
+    unmeasured: str | None = None
+    """Why there is none: `MASKED`, `STALE` or `VERSION_UNKNOWN`."""
     end_reason: EndReason = "completed"
     images: int = 0
     """That the policy saw."""
@@ -154,6 +158,8 @@ class Judged:
     advantages: list[float | None]
     dropped: list[str | None]
     """For each member the reason why it is not in the batch."""
+    unmeasured: list[str | None]
+    """For each member, as `Member.unmeasured`."""
     reason: str | None
     """Of the group, as in `GroupLine.reason`."""
 
@@ -183,7 +189,8 @@ def judge_group(members: Sequence[Member], options: GroupOptions) -> Judged:
     else:
         dropped = [_reason_to_drop(member, selection) for member in members]
         reason = reason if None in dropped else "broken"
-    return Judged(seen, advantages(rewards, options.advantage), dropped, reason)
+    unmeasured = [member.unmeasured for member in members]
+    return Judged(seen, advantages(rewards, options.advantage), dropped, unmeasured, reason)
 
 
 def rank_groups(groups: Sequence[Judged], keep: int) -> list[list[int]]:

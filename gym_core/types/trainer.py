@@ -161,6 +161,9 @@ class RolloutLine(BulkyWire):
     dropped: str | None = None
     """Why it is not in the batch: its samples are left out then. One of the words of `GroupLine.reason`, or "broken:"
     and what it is: where token ids are required, a rollout of a group without a sample is broken."""
+    unmeasured: str | None = None
+    """With a `group`: why its reward is in no mean: "masked" (`end_reason` says of what), or the `mask_reason` of a
+    sample of it, "stale" or "policy_version_unknown"; null for a measured one."""
     row: JsonObject | None = None
     """As a line of a run's output file (docs/results.md); its reward is the environment's own."""
     samples: list[TrainingSample] = []
@@ -193,6 +196,8 @@ class GroupLine(Wire):
     reason: str | None = None
     """Why none is, or why there are no advantages: "zero_variance", "too_few_measured" (fewer than 2), "broken"
     (every rollout is), "ranked_out", "incomplete" (the time was up); null for an ordinary group."""
+    unmeasured: dict[str, int] = {}
+    """`RolloutLine.unmeasured` to the number of its rollouts."""
 
 
 class AliveLine(Wire):

@@ -118,6 +118,17 @@ async def test_groups_bring_advantages(gym: TrainerGym) -> None:
     assert (group.statistics.mean, group.statistics.std, group.statistics.measured) == (0.5, 0.5, 4)
 
 
+async def test_the_example_of_the_documents_plays_on_a_fresh_gym(gym: TrainerGym) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
+    body = text.partition("$HEAD/v1/rollouts")[2].partition("-d '")[2].partition("'")[0]
+    answers = iter(["teapot", "kettle"] * 2)
+    gym.inside.endpoint.rule = lambda messages: "teapot" if "question" not in str(messages) else next(answers)
+    one_by_one = {"num_samples_in_parallel": 1, "split": "train"}
+    end = (await lines_of(gym, **{**json.loads(body), **one_by_one}))[-1]
+    assert isinstance(end, EndLine)
+    assert (end.groups, end.dropped, end.trainable_tokens) == ({"kept": 2}, 0, 4 * 7)
+
+
 async def test_rollouts_whose_token_ids_vanished_are_told_and_in_no_batch(gym: TrainerGym) -> None:
     answers = iter(["teapot", "kettle"] * 4)
 

@@ -322,5 +322,28 @@ async def test_with_a_limit_of_staleness_an_unknown_version_is_no_fresh_one(benc
     sample = rollouts(lines)[0].samples[0]
     assert (sample.mask, sample.mask_reason, sample.advantage) == (True, "policy_version_unknown", None)
     assert {line.reason for line in groups(lines)} == {"too_few_measured"}
+    assert rollouts(lines)[0].unmeasured == "policy_version_unknown"
     without = await bench.lines(rewards(*[[1, 0]] * 4), num_repeats=2, group={})
     assert rollouts(without)[0].samples[0].mask is False
+
+
+async def test_what_is_dropped_for_want_of_measured_rollouts_says_why_they_are_none(bench: StreamBench) -> None:
+    async def play(request: RunRequest, attempt: int) -> EpisodeResult:
+        if request.task_index == 0:
+            return failed(request, attempt, kind=FailureKind.VERIFIER_ERROR)
+        return completed(request, attempt)
+
+    asked = {"num_repeats": 2, "group": {"drop_zero_variance": True}, "max_staleness": 0}
+    lines = await bench.lines(play, **asked)
+    told = {(line.task_index, line.dropped, line.unmeasured, len(line.samples)) for line in rollouts(lines)}
+    unknown = "policy_version_unknown"
+    assert told == {
+        (0, "too_few_measured", "masked", 0),
+        *((index, "too_few_measured", unknown, 0) for index in (1, 2, 3)),
+    }
+    assert {line.task_index: line.unmeasured for line in groups(lines)} == {
+        0: {"masked": 2}, 1: {unknown: 2}, 2: {unknown: 2}, 3: {unknown: 2},
+    }  # fmt: skip
+    bench.version = 1
+    fresh = await bench.lines(play, **asked)
+    assert {line.task_index: line.unmeasured for line in groups(fresh)}[1] == {}
