@@ -165,7 +165,8 @@ class Judged:
 
     @property
     def kept(self) -> int:
-        return self.dropped.count(None)
+        """In the batch: none where nothing was measured. Masked samples are sent all the same unless dropped."""
+        return self.dropped.count(None) if self.statistics.measured else 0
 
 
 def judge_group(members: Sequence[Member], options: GroupOptions) -> Judged:

@@ -192,7 +192,7 @@ class GroupLine(Wire):
     advantage_group: str
     statistics: GroupStatistics
     kept: int
-    """Rollouts of it in the batch."""
+    """Rollouts of it in the batch; 0 where nothing was measured, though samples that are masked were sent."""
     reason: str | None = None
     """Why none is, or why there are no advantages: "zero_variance", "too_few_measured" (fewer than 2), "broken"
     (every rollout is), "ranked_out", "incomplete" (the time was up); null for an ordinary group."""

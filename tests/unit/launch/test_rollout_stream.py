@@ -323,6 +323,7 @@ async def test_with_a_limit_of_staleness_an_unknown_version_is_no_fresh_one(benc
     assert (sample.mask, sample.mask_reason, sample.advantage) == (True, "policy_version_unknown", None)
     assert {line.reason for line in groups(lines)} == {"too_few_measured"}
     assert rollouts(lines)[0].unmeasured == "policy_version_unknown"
+    assert (end(lines).groups, end(lines).trainable_tokens) == ({"too_few_measured": 4}, 0)
     without = await bench.lines(rewards(*[[1, 0]] * 4), num_repeats=2, group={})
     assert rollouts(without)[0].samples[0].mask is False
 

@@ -153,6 +153,11 @@ def test_a_group_of_one_measured_rollout_says_why_it_has_no_advantages() -> None
     assert judge_group(members(1.0, None), GroupOptions(selection=DynamicSampling(groups=1))).kept == 0
 
 
+def test_a_group_in_which_nothing_was_measured_is_not_kept_and_its_masked_samples_are_sent() -> None:
+    found = judge_group(members(None, None), GroupOptions())
+    assert (found.reason, found.kept, found.dropped) == ("too_few_measured", 0, [None, None])
+
+
 @pytest.mark.parametrize(
     ("member", "expected"),
     [
