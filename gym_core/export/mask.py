@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from gym_core.capture import labels
+from gym_core.capture.placeholders import ImageProblem
 from gym_core.errors import FailureKind
 
 
@@ -20,13 +22,13 @@ class MaskReason(StrEnum):
     log-probabilities are not those of the policy alone."""
     CALL_INCOMPLETE = "call_incomplete"
     """A call of this sequence was answered, but some token, log-probability or end of it is not known."""
-    AMBIGUOUS_RETRY = "ambiguous_retry"
+    AMBIGUOUS_RETRY = labels.AMBIGUOUS_RETRY
     """One request was answered more than once with the same words, and nothing tells which answer was gone on with."""
-    IMAGE_MISSING = "image_missing"
+    IMAGE_MISSING = ImageProblem.MISSING.value
     """A picture of this sequence is not in the assets folder, or its bytes are not what its name says."""
-    SAMPLED_IMAGE_PLACEHOLDER = "sampled_image_placeholder"
+    SAMPLED_IMAGE_PLACEHOLDER = ImageProblem.SAMPLED.value
     """The policy itself sampled a picture's placeholder: a trainer would count one picture too many."""
-    IMAGE_PLACEHOLDERS_MISMATCH = "image_placeholders_mismatch"
+    IMAGE_PLACEHOLDERS_MISMATCH = ImageProblem.MISMATCH.value
     """The placeholders in the tokens are not those that the pictures need, in number, order or shape."""
     NO_TRAINED_TOKENS = "no_trained_tokens"
     """No token of it was sampled, or another sample trains them all."""

@@ -24,7 +24,6 @@ Branches = Literal["main", "all"]
 
 TRUNCATED = "length"
 """Finish reason of an answer that a token limit cut."""
-_TEMPLATE_LEAK = "template_leak"
 _PLUMBING = frozenset({"stream", "stream_options", "logprobs", "top_logprobs", "return_token_ids", "include_reasoning"})
 """Sent with a call, and nothing that its tokens depend on."""
 _DELIVERED = frozenset({BranchLabel.MAIN, BranchLabel.COMPACTION})
@@ -199,7 +198,7 @@ class _Making:
     def _leaks(self, piece: Piece) -> bool:
         if self.endpoint is not None and self.endpoint.leaks_list_content:
             return True
-        return any(_TEMPLATE_LEAK in span.call.notes for span in piece.spans)
+        return any(MaskReason.TEMPLATE_LEAK in span.call.notes for span in piece.spans)
 
     def _lacks_a_call(self, branch: Branch) -> bool:
         incomplete = {call.call_id for call in self.sequences.untrained}
