@@ -136,6 +136,7 @@ class GroupBook:
             unmeasured = unmeasured or staleness_fault(oldest, version, limit)
         return Member(
             reward=None if unmeasured else facts.reward,
+            accuracy=facts.environment_reward,
             unmeasured=unmeasured,
             end_reason=facts.end_reason,
             images=facts.images,

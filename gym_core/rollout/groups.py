@@ -115,6 +115,8 @@ class Member:
 
     reward: float | None
     """Shaped; None when it is masked or stale."""
+    accuracy: float | None = None
+    """The environment's own reward, where another one was shaped from it."""
     unmeasured: str | None = None
     """Why there is none: `MASKED`, `STALE` or `VERSION_UNKNOWN`."""
     end_reason: EndReason = "completed"
@@ -150,6 +152,14 @@ def _reason_to_drop(member: Member, selection: Selection) -> str | None:
     return f"broken:{member.no_samples}" if member.no_samples is not None else None
 
 
+def _deciding(members: Sequence[Member], selection: Selection) -> Rewards:
+    """Rewards that have to vary. DAPO asks for right and wrong answers, so that a tool bonus makes no difference; else
+    whatever makes advantages does."""
+    if not isinstance(selection, DynamicSampling):
+        return [member.reward for member in members]
+    return [m.reward if m.reward is None or m.accuracy is None else m.accuracy for m in members]
+
+
 @dataclass(frozen=True)
 class Judged:
     """What becomes of a complete group."""
@@ -182,7 +192,7 @@ def judge_group(members: Sequence[Member], options: GroupOptions) -> Judged:
     reason = None
     if seen.measured < 2:
         reason = "too_few_measured"
-    elif must_vary and not has_variance(rewards):
+    elif must_vary and not has_variance(_deciding(members, selection)):
         reason = "zero_variance"
     dropped: list[str | None] = [None] * len(members)
     if reason == "zero_variance" or (reason == "too_few_measured" and must_vary):

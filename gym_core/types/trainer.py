@@ -37,8 +37,9 @@ class KeepAll(Wire):
 
 
 class DynamicSampling(Wire):
-    """DAPO's: prompts are played until so many groups are neither all right nor all wrong. At most that many are open
-    at a time, so that none is played for nothing but its own lack of variance."""
+    """DAPO's: prompts are played until so many groups are neither all right nor all wrong, by the environment's own
+    reward, without a tool bonus. At most that many are open at a time, so that none is played for nothing but its own
+    lack of variance."""
 
     method: Literal["dynamic"] = "dynamic"
     groups: Annotated[int, whole(1, MAX_ROWS)]

@@ -304,6 +304,20 @@ async def test_a_tool_bonus_and_a_weight_are_on_the_samples_and_not_in_the_row(b
     assert with_tools.advantage == pytest.approx(0.1)
 
 
+async def test_dynamic_sampling_drops_an_all_right_group_whatever_its_tool_calls(bench: StreamBench) -> None:
+    async def play(request: RunRequest, attempt: int) -> EpisodeResult:
+        reward = 1.0 if request.task_index < 3 else float(request.key.repeat)
+        result = completed(request, attempt, reward=reward)
+        agent = result.evidence.agent.model_copy(update={"tool_calls": {"zoom": request.key.repeat}})
+        return result.model_copy(update={"evidence": result.evidence.model_copy(update={"agent": agent})})
+
+    selection = {"method": "dynamic", "groups": 1}
+    lines = await bench.lines(play, num_repeats=2, group={"tool_bonus": 0.1, "selection": selection})
+    assert (end(lines).groups, end(lines).stopped_by) == ({"zero_variance": 3, "kept": 1}, "enough")
+    kept = next(line for line in groups(lines) if line.kept)
+    assert (kept.task_index, kept.statistics.max) == (3, pytest.approx(1.1)), "advantages are of the shaped reward"
+
+
 async def test_stale_samples_are_masked_and_in_no_baseline(bench: StreamBench) -> None:
     bench.version = 3  # the samples are of version 1
     asked = {"num_repeats": 2, "group": {}}
