@@ -16,6 +16,7 @@ from gym_core.launch.rollout_lines import LineMaker, RolloutFacts, encoded
 from gym_core.launch.rollout_tally import SentLine, StoppedBy, Tally
 from gym_core.rollout.collect import Breakdown, Collector, PlayEpisode
 from gym_core.rollout.journal import JournalEntry, Place, RolloutJournal, key_of
+from gym_core.rollout.sink import DamagedFile, FileBusy
 from gym_core.types.rollout import Failed, RolloutKey, RolloutRecord, RunRequest
 from gym_core.types.trainer import (
     AliveLine,
@@ -115,7 +116,12 @@ class RolloutStream:
         if isinstance(item, GroupLine):
             return encoded(item)
         if isinstance(item, Delivery):
-            sent, content = await asyncio.to_thread(self._read, item)
+            try:
+                sent, content = await asyncio.to_thread(self._read, item)
+            except Exception as error:  # noqa: BLE001 - as of what makes the lines
+                self._is_over = True
+                self._producer.cancel()
+                return encoded(_error_line(error))
             self._tally.send(sent)
             return content
         self._is_over = True
@@ -159,16 +165,8 @@ class RolloutStream:
     async def _produce(self) -> None:
         try:
             self._out.put(_End(await self._play()))
-        except Breakdown as error:
-            self._out.put(ErrorLine(kind="breakdown", message=str(error)))
-        except EpisodeError as error:
-            self._out.put(ErrorLine(kind=error.kind, message=str(error)))
-        except (ConfigError, OSError, ValueError) as error:
-            log.warning("rollouts failed", extra={"reason": str(error)[:500]})
-            self._out.put(ErrorLine(kind=BAD_REQUEST, message=str(error)))
-        except Exception:
-            log.exception("rollouts broke")
-            self._out.put(ErrorLine(kind=FailureKind.INTERNAL, message="internal error; the server's log has it"))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the reader gets a last line
+            self._out.put(_error_line(error))
 
     @property
     def _opened(self) -> RolloutJournal:
@@ -274,3 +272,20 @@ class RolloutStream:
         except EpisodeError as error:
             self._version = None
             log.warning("policy version not known", extra={"reason": str(error)[:200]})
+
+
+def _error_line(error: Exception) -> ErrorLine:
+    """The last line of a stream that ended by this error; our disk is never the request's fault."""
+    match error:
+        case Breakdown():
+            return ErrorLine(kind="breakdown", message=str(error))
+        case EpisodeError():
+            return ErrorLine(kind=error.kind, message=str(error))
+        case DamagedFile() | FileBusy() | OSError():
+            log.error("rollouts cannot be kept or read", extra={"reason": str(error)[:500]})
+            return ErrorLine(kind=FailureKind.PERSISTENCE_FAILED, message=f"on the gym's disk: {error}")
+        case ConfigError() | ValueError():
+            log.warning("rollouts failed", extra={"reason": str(error)[:500]})
+            return ErrorLine(kind=BAD_REQUEST, message=str(error))
+    log.error("rollouts broke", exc_info=error)
+    return ErrorLine(kind=FailureKind.INTERNAL, message="internal error; the server's log has it")

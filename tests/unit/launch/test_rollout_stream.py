@@ -104,6 +104,25 @@ async def test_a_fault_of_ours_in_the_stream_is_an_error_line_without_its_text(b
     assert (last.kind, "secret" in last.message) == ("internal", False)
 
 
+async def test_a_journal_that_cannot_be_opened_is_no_fault_of_the_request(bench: StreamBench) -> None:
+    (bench.folder / "rollouts.jsonl").mkdir()
+    (last,) = await bench.lines()
+    assert isinstance(last, ErrorLine)
+    assert (last.kind, "rollouts.jsonl" in last.message) == (FailureKind.PERSISTENCE_FAILED, True)
+
+
+async def test_a_journal_that_cannot_be_read_any_more_ends_the_stream_with_an_error_line(bench: StreamBench) -> None:
+    journal = bench.folder / "rollouts.jsonl"
+    stream = bench.open()
+    await read(stream, 1)
+    await until(lambda: journal.read_bytes().count(b"\n") == 4)
+    journal.write_bytes(b"")
+    (last,) = await read(stream)
+    await stream.aclose()
+    assert isinstance(last, ErrorLine)
+    assert last.kind == FailureKind.PERSISTENCE_FAILED
+
+
 async def test_a_silent_stream_says_that_it_is_alive(bench: StreamBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout_stream, "ALIVE_EVERY_S", 0.02)
     stream = bench.open(never)
@@ -315,7 +334,8 @@ async def test_dynamic_sampling_drops_an_all_right_group_whatever_its_tool_calls
     lines = await bench.lines(play, num_repeats=2, group={"tool_bonus": 0.1, "selection": selection})
     assert (end(lines).groups, end(lines).stopped_by) == ({"zero_variance": 3, "kept": 1}, "enough")
     kept = next(line for line in groups(lines) if line.kept)
-    assert (kept.task_index, kept.statistics.max) == (3, pytest.approx(1.1)), "advantages are of the shaped reward"
+    assert kept.task_index == 3
+    assert kept.statistics.max == pytest.approx(1.1), "advantages are of the shaped reward"
 
 
 async def test_stale_samples_are_masked_and_in_no_baseline(bench: StreamBench) -> None:
