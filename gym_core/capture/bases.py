@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from gym_core.capture.tape import common_length
 from gym_core.capture.token_table import Ids
 
 MAX_BASES = 64
@@ -77,7 +78,7 @@ class Bases:
 
     def _shared(self, number: int, messages: Sequence[bytes], prompt_ids: Ids | None) -> Shared:
         base = self._by_number[number]
-        n_ids = 0 if prompt_ids is None else common_ids(base.ids, prompt_ids)
+        n_ids = 0 if prompt_ids is None else common_length(base.ids, prompt_ids)
         return Shared(self._n_records - 1 - number, base, common_messages(base.messages, messages), n_ids)
 
     def find(self, n_back: int) -> Base:
@@ -140,12 +141,3 @@ def common_messages(a: Sequence[bytes], b: Sequence[bytes]) -> int:
             break
         n += 1
     return n
-
-
-def common_ids(a: Ids, b: Ids) -> int:
-    n = min(len(a), len(b))
-    if not n:
-        return 0
-    differs = a[:n] != b[:n]
-    first = int(differs.argmax())
-    return first if differs[first] else n

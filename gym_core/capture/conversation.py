@@ -144,10 +144,6 @@ class ConversationIndex:
             n_system + n_asked,
         )
 
-    def parents_of(self, messages: Sequence[bytes], tools: bytes = b"[]") -> tuple[Candidate, ...]:
-        """See `Place.parents`."""
-        return self.place(messages, tools).parents
-
     def _walk(self, messages: Sequence[bytes], n_system: int) -> list[_Node]:
         """Nodes to the turns of `messages` from the first one on; as many as are known."""
         before = self._walked

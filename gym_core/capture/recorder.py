@@ -124,16 +124,12 @@ class CallRecorder:
         self._payloads.written()
 
 
-def read_calls(path: Path) -> Iterator[ModelCall]:
+def read_captured(path: Path) -> Iterator[CapturedCall]:
     """The session's calls in the order they ended, then those that were sent and never ended, as `lost`.
 
-    A torn end is skipped. Raises FileNotFoundError, and SegmentDamaged or ValueError for damage elsewhere.
+    O(new content) a call, but for one copy of its ids. A torn end is skipped. Raises FileNotFoundError, and
+    SegmentDamaged or ValueError for damage elsewhere.
     """
-    return (call.as_model_call() for call in read_captured(path))
-
-
-def read_captured(path: Path) -> Iterator[CapturedCall]:
-    """As `read_calls`, without decoding the conversations: O(new content) a call, but for one copy of its ids."""
     payloads, bases = PayloadReader(), Bases()
     open_intents: dict[str, JsonObject] = {}
     for frame in read_frames(path):

@@ -8,7 +8,7 @@ shares with others. A piece that would train nothing is left out.
 Linear in the tokens of the calls, whatever the shape: each prompt is compared with one earlier call.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,9 +112,6 @@ class SessionSequences:
     def main(self) -> Branch | None:
         first = self.branches[0] if self.branches else None
         return first if first and first.label is BranchLabel.MAIN else None
-
-    def pieces(self) -> Iterator[Piece]:
-        return (piece for branch in self.branches for piece in branch.pieces)
 
 
 def join(

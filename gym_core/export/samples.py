@@ -101,18 +101,6 @@ def read_session(
     return SessionReading(summary, samples, None if samples else NoSamples.NO_SEQUENCE)
 
 
-def samples_of(
-    record: RolloutRecord,
-    captures_dir: Path,
-    assets: AssetStore,
-    *,
-    endpoint: EndpointReport | None = None,
-    branches: Branches = "main",
-) -> list[TrainingSample]:
-    """As `read_session`, the samples alone."""
-    return list(read_session(record, captures_dir, assets, endpoint=endpoint, branches=branches).samples)
-
-
 class _OtherSession(ValueError):
     """A capture file that was renamed, or swapped with another one."""
 

@@ -24,6 +24,7 @@ from gym_core.capture.token_table import Ids
 from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
 from tests.bench.measured import table
+from tests.fakes.captured import pieces_of
 
 ROUNDS = 5
 LIMIT_S = 0.1
@@ -213,7 +214,7 @@ def all_pairs(calls: list[tuple[Ids, Ids]]) -> list[int]:
 def _check(calls: list[tuple[Ids, Ids]], sequences: SessionSequences, parents: list[int]) -> None:
     """A benchmark of wrong sequences measures nothing."""
     assert sequences.summary.sampled_tokens == sum(len(sampled) for _, sampled in calls)
-    for piece in sequences.pieces():
+    for piece in pieces_of(sequences):
         before = 0
         for span in piece.spans:
             prompt, sampled = calls[span.call.index]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import httpx
 
-from gym_core.capture.recorder import capture_path, read_calls
+from gym_core.capture.recorder import capture_path
 from gym_core.http.client import HttpPool
 from gym_core.servers.context import ServerContext, ServerSlice
 from gym_core.servers.model.config import ModelServerConfig
@@ -20,6 +20,7 @@ from gym_core.types.session import CaptureSummary
 from gym_core.types.wire import JsonObject
 from model_servers.openai_model.app import OpenaiModel, OpenaiModelConfig
 from model_servers.vllm_model.app import VllmModel, VllmModelConfig
+from tests.fakes.captured import read_calls
 from tests.fakes.model import ScriptedEndpoint
 from tests.fakes.serving import serving
 

@@ -17,10 +17,11 @@ import aiohttp
 import pytest
 
 from gym_core.capture.images import AssetStore
-from gym_core.capture.recorder import CallRecorder, capture_path, read_calls
+from gym_core.capture.recorder import CallRecorder, capture_path
 from gym_core.types.model_call import CallOutcome, ModelCall
 from gym_core.types.wire import JsonObject
 from tests.bench.bench_proxy import run_proxy
+from tests.fakes.captured import read_calls
 from tests.fakes.model import Calls, Says, ScriptedEndpoint
 from tests.fakes.proxy import PIXEL, RUN_TOKEN, chat, eventually
 

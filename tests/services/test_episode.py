@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_servers.single_call.app import SingleCall
-from gym_core.capture.recorder import capture_path, read_calls
+from gym_core.capture.recorder import capture_path
 from gym_core.errors import AgentError, FailureKind, JudgeError
 from gym_core.servers.agent import AgentSession, Turn
 from gym_core.servers.model.session import ModelSession
@@ -18,6 +18,7 @@ from gym_core.types.session import CaptureSummary
 from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
 from resources_servers.echo.app import EchoServer, EchoTask
+from tests.fakes.captured import read_calls
 from tests.fakes.gym import in_process_gym
 from tests.fakes.model import Fault, Says
 

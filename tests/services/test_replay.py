@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gym_core.capture.recorder import capture_path, read_calls
+from gym_core.capture.recorder import capture_path
 from gym_core.errors import ConfigError, FailureKind
 from gym_core.launch.runs import Run
 from gym_core.rollout.replayed import ReplayOutcome, compare_replay
@@ -14,6 +14,7 @@ from gym_core.rollout.sink import read_rows
 from gym_core.types.run import Replay, RunState
 from gym_core.types.verification import Verification
 from model_servers.replay_model.library import Library
+from tests.fakes.captured import read_calls
 from tests.fakes.gym import in_process_gym
 from tests.fakes.saved_runs import echo_run, ended, replaying
 

@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from gym_core.capture.images import AssetStore
-from gym_core.capture.recorder import capture_path, read_calls
+from gym_core.capture.recorder import capture_path
 from gym_core.export.samples import read_session
 from gym_core.rollout.saved import SavedRun
 from gym_core.types.model_call import CallOutcome, ModelCall
 from gym_core.types.rollout import RolloutRecord
 from gym_core.types.sample import SequenceSummary, TrainingSample
+from tests.fakes.captured import read_calls
 from tests.live.token_exact.engine_log import Fault, Seen, read_log
 from tests.live.token_exact.play import LOG_NAME, OUTPUT
 

@@ -13,10 +13,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym_core.capture.recorder import CallRecord, CallRecorder, CallTokens, capture_path, read_calls, read_captured
+from gym_core.capture.recorder import CallRecord, CallRecorder, CallTokens, capture_path, read_captured
 from gym_core.capture.segment import SegmentDamaged, SegmentWriter
 from gym_core.types.model_call import CallOutcome
 from gym_core.types.wire import JsonObject
+from tests.fakes.captured import read_calls
 from tests.fakes.token_sessions import SHAPES, TokenSource, distinct_tokens, records
 
 LONGEST = "one chain to 130k"

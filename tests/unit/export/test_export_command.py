@@ -15,7 +15,7 @@ from gym_core.errors import FailureKind
 from gym_core.export.images import ImageMode, open_images
 from gym_core.export.job import WHAT_TO_DO
 from gym_core.export.report import ExportReport
-from gym_core.export.samples import NoSamples, samples_of
+from gym_core.export.samples import NoSamples, read_session
 from gym_core.export.writers import ExportFormat
 from gym_core.types.sample import TrainingSample
 from tests.unit.export.saved_runs import ENDPOINT, FakeRun, damage, picture
@@ -55,7 +55,7 @@ def report_of(output: Path) -> ExportReport:
 
 def expected(run: FakeRun, number: int = 0) -> TrainingSample:
     record = run.record(number + 50, run.tool_session())
-    (sample,) = samples_of(record, run.files.captures, run.assets, endpoint=ENDPOINT)
+    (sample,) = read_session(record, run.files.captures, run.assets, endpoint=ENDPOINT).samples
     return sample
 
 

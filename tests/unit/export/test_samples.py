@@ -11,7 +11,7 @@ from gym_core.capture.placeholders import ImageProblem
 from gym_core.capture.recorder import capture_path
 from gym_core.errors import FailureKind
 from gym_core.export.mask import MaskReason
-from gym_core.export.samples import NoSamples, read_session, samples_of
+from gym_core.export.samples import NoSamples, read_session
 from gym_core.export.turns import trained_spans
 from gym_core.types.rollout import RolloutRecord
 from gym_core.types.sample import BranchLabel, DriftReason, TrainingSample
@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> FakeRun:
 def read(run: FakeRun, record: RolloutRecord, *, branches: str = "main") -> list[TrainingSample]:
     assert branches in ("main", "all")
     kind = "all" if branches == "all" else "main"
-    return samples_of(record, run.files.captures, run.assets, endpoint=ENDPOINT, branches=kind)
+    return list(read_session(record, run.files.captures, run.assets, endpoint=ENDPOINT, branches=kind).samples)
 
 
 def only(run: FakeRun, session: FakeSession, **capture: object) -> TrainingSample:
@@ -296,7 +296,7 @@ def test_every_word_for_what_is_wrong_is_a_mask_reason_and_is_in_the_documents()
 
 
 def test_a_sample_of_an_endpoint_that_nobody_looked_at_lists_its_pictures_without_places(run: FakeRun) -> None:
-    (sample,) = samples_of(run.record(0, run.tool_session()), run.files.captures, run.assets)
+    (sample,) = read_session(run.record(0, run.tool_session()), run.files.captures, run.assets).samples
     assert [image.offset for image in sample.images] == [None, None]
     assert (sample.mask_reason, sample.logprobs_mode) == (None, "unknown")
 

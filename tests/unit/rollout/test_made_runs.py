@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from gym_core.capture.recorder import capture_path, read_calls
+from gym_core.capture.recorder import capture_path
 from gym_core.rollout.saved import SavedRun
 from gym_core.types.metrics import MetricsReport
+from tests.fakes.captured import read_calls
 from tests.fakes.hostile_run import ATTACKS, write_hostile_run
 from tests.fakes.made_runs import growing_run, write_long_rollout, write_pair, write_uneven_run
 

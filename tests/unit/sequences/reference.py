@@ -10,6 +10,7 @@ from gym_core.capture.recorder import CallTokens, CapturedCall
 from gym_core.capture.sequences import Piece, SessionSequences
 from gym_core.types.sample import DriftReason
 from gym_core.types.wire import JsonObject
+from tests.fakes.captured import pieces_of
 
 Words = tuple[object, ...]
 
@@ -80,7 +81,7 @@ def _answer_words(answer: JsonObject) -> Words:
 def check(calls: Sequence[CapturedCall], sequences: SessionSequences) -> None:
     by_id = {call.id: call for call in (plain(n, c) for n, c in enumerate(calls))}
     _check_each_token_is_trained_once(by_id, sequences)
-    for piece in sequences.pieces():
+    for piece in pieces_of(sequences):
         _check_piece(by_id, piece)
     _check_branches(by_id, sequences)
     for call in by_id.values():
@@ -90,13 +91,13 @@ def check(calls: Sequence[CapturedCall], sequences: SessionSequences) -> None:
     assert summary.calls == sum(call.is_complete for call in by_id.values())
     assert summary.incomplete_calls == sum(call.is_answered and not call.is_complete for call in by_id.values())
     assert summary.sampled_tokens == sum(len(call.sampled) for call in by_id.values() if call.is_complete)
-    assert summary.pieces == len(list(sequences.pieces()))
+    assert summary.pieces == len(list(pieces_of(sequences)))
     untrained = {call.call_id for call in sequences.untrained}
     assert untrained == {call.id for call in by_id.values() if not call.is_complete}
 
 
 def _check_each_token_is_trained_once(by_id: dict[str, Plain], sequences: SessionSequences) -> None:
-    trained = [span.call.call_id for piece in sequences.pieces() for span in piece.spans if span.is_trained]
+    trained = [span.call.call_id for piece in pieces_of(sequences) for span in piece.spans if span.is_trained]
     with_tokens = [name for name in trained if by_id[name].sampled]
     assert sorted(with_tokens) == sorted(call.id for call in by_id.values() if call.is_complete and call.sampled)
     assert len(set(trained)) == len(trained)
@@ -147,7 +148,7 @@ def _check_link(by_id: dict[str, Plain], sequences: SessionSequences, call: Plai
     if not all(other.is_complete for other in content):
         return
     matches = [len(other.full) for other in parents if other.full == call.prompt[: len(other.full)]]
-    found = {_before(piece, call.id) for piece in sequences.pieces()} - {None}
+    found = {_before(piece, call.id) for piece in pieces_of(sequences)} - {None}
     if matches and drift is None and found:
         assert {len(by_id[name].full) for name in found if name} == {max(matches)}
     if parents and not matches:

@@ -166,9 +166,9 @@ def test_another_system_prompt_or_other_tools_are_told_and_come_last() -> None:
 def test_a_system_prompt_may_be_missing() -> None:
     index = ConversationIndex()
     index.add("a", [QUESTION], said("x"))
-    (found,) = index.parents_of([SYSTEM, QUESTION, raw("assistant", "x")])
+    (found,) = index.place([SYSTEM, QUESTION, raw("assistant", "x")]).parents
     assert (found.same_system, found.same_head) == (False, False)
-    assert index.parents_of([]) == ()
+    assert index.place([]).parents == ()
 
 
 def test_an_altered_answer_is_known_up_to_the_alteration() -> None:

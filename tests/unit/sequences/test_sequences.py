@@ -6,6 +6,7 @@ from gym_core.capture.recorder import CallTokens
 from gym_core.capture.sequences import Piece, SessionSequences, join
 from gym_core.types.sample import BranchLabel, DriftReason
 from gym_core.types.wire import JsonObject
+from tests.fakes.captured import pieces_of
 from tests.unit.sequences.engine import (
     Recorded,
     Said,
@@ -25,7 +26,7 @@ START = [system("be good"), user("what is it", picture("red"))]
 
 def trained(sequences: SessionSequences) -> list[list[str]]:
     """The calls that each piece trains."""
-    return [[span.call.call_id for span in piece.spans if span.is_trained] for piece in sequences.pieces()]
+    return [[span.call.call_id for span in piece.spans if span.is_trained] for piece in pieces_of(sequences)]
 
 
 def labels(sequences: SessionSequences) -> list[tuple[str, ...]]:
@@ -33,7 +34,7 @@ def labels(sequences: SessionSequences) -> list[tuple[str, ...]]:
 
 
 def only_piece(sequences: SessionSequences) -> Piece:
-    (piece,) = sequences.pieces()
+    (piece,) = pieces_of(sequences)
     return piece
 
 
@@ -102,7 +103,7 @@ def test_a_picture_swapped_in_the_history_cuts_the_branch_although_the_tokens_ar
     (drift,) = sequences.drifts
     assert (drift.reason, drift.position, drift.parent_call_id) == (DriftReason.HISTORY_EDITED, 0, "c0")
     assert trained(sequences) == [["c0"], ["c1"]]
-    assert [[image.sha256 for image in piece.images] for piece in sequences.pieces()] == [
+    assert [[image.sha256 for image in piece.images] for piece in pieces_of(sequences)] == [
         [digest("red")],
         [digest("blue")],
     ]
@@ -286,7 +287,7 @@ def test_a_picture_edited_into_the_history_later_is_not_in_the_piece_before() ->
     recorded.ask(START, looked, tools=TOOLS)
     swapped = [START[0], user("what is it", picture("blue")), looked.echo(), result("t0", "seen")]
     recorded.ask(swapped, Said("blue"), tools=TOOLS, gaps=["no_usage"])
-    (piece,) = join(recorded.calls, final_answer="blue").pieces()
+    (piece,) = pieces_of(join(recorded.calls, final_answer="blue"))
     assert [image.sha256 for image in piece.images] == [digest("red")]
 
 
@@ -300,7 +301,7 @@ def test_the_last_answer_altered_or_left_out_is_an_edit() -> None:
         assert labels(sequences) == [("main", "c0", "c1", "c2")]
         (drift,) = sequences.drifts
         assert (drift.reason, drift.parent_call_id) == (DriftReason.HISTORY_EDITED, "c1")
-        second = list(sequences.pieces())[1]
+        second = list(pieces_of(sequences))[1]
         assert [(span.call.call_id, span.is_trained) for span in second.spans] == [("c0", False), ("c2", True)]
 
 
