@@ -8,10 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gym_core.capture.images import make_reference, parse_reference, sniff_media_type
-from gym_core.errors import SessionError
+from gym_core.errors import InvalidTask, SessionError
 from gym_core.http.app import first_mistakes
 from gym_core.http.ndjson import NdjsonReply
 from gym_core.http.openapi import json_body, line_replies, publish, ref
+from gym_core.http.problem import problem_response
 from gym_core.launch.rollouts import ChooseSetting, RolloutRequests
 from gym_core.launch.single_rows import SingleRows
 from gym_core.servers.model.asgi import ClientLeft, until_client_leaves
@@ -79,7 +80,10 @@ class TrainerRoutes:
 
     async def _run_one_route(self, request: Request) -> Response:
         """NeMo's `/run`: one flat row in, one flat verify row out. The episode ends when its caller goes."""
-        setting = self._setting(request.path_params["name"], None)
+        try:
+            setting = self._setting(request.path_params["name"], None)
+        except InvalidTask as error:  # what a path names and is not there is a 404, as everywhere
+            return problem_response(404, error.kind, str(error))
         wants_samples = _flag(request, "samples")
         playing = self._rows.play(setting, await request.body(), wants_samples=wants_samples)
         try:

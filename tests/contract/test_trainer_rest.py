@@ -360,6 +360,11 @@ async def test_errors_reach_the_client_as_their_classes(gym: TrainerGym) -> None
         await gym.client.run("chess", make_row("a"))
 
 
+async def test_an_unknown_environment_in_the_path_is_not_found(gym: TrainerGym) -> None:
+    reply = await gym.http.post("/environments/chess/run", json=make_row("a"))
+    assert (reply.status_code, "there are: echo" in reply.json()["error"]["message"]) == (404, True)
+
+
 async def test_samples_is_true_or_false(gym: TrainerGym) -> None:
     assert (await gym.http.post("/environments/echo/run?samples=yes", json=make_row("a"))).status_code == 422
 
