@@ -10,6 +10,9 @@ from gym_core.types.ids import SafeId
 from gym_core.types.metrics import MetricsReport
 from gym_core.types.wire import Wire
 
+MAX_TASKS = 10**9
+"""No dataset has more."""
+
 
 class Rejudge(Wire):
     """Grade the answers of a saved run again. Nothing is played, and its files are not touched."""
@@ -40,7 +43,7 @@ class RunOptions(Wire):
     output_jsonl_fpath: str
     split: str = "benchmark"
     """Datasets of this `type` are run."""
-    limit: int | None = Field(default=None, gt=0)
+    limit: int | None = Field(default=None, gt=0, le=MAX_TASKS)
     """Only the first so many tasks."""
     num_repeats: int | None = Field(default=None, gt=0)
     """Rollouts a task; None means the dataset's own number."""

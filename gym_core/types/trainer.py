@@ -6,6 +6,7 @@ from pydantic import Field, TypeAdapter, model_validator
 
 from gym_core.errors import FailureKind
 from gym_core.types.metrics import SequenceReport
+from gym_core.types.run import MAX_TASKS
 from gym_core.types.sample import TrainingSample
 from gym_core.types.session import Sampling
 from gym_core.types.wire import BulkyWire, JsonObject, WholeNumber, Wire, whole
@@ -15,8 +16,6 @@ MAX_ROLLOUTS = 100_000
 """Of one request: prompts times repeats."""
 MAX_REPEATS = 1024
 MAX_PARALLEL = 4096
-MAX_TASKS = 10**9
-"""No dataset has more."""
 
 EndReason = Literal["completed"] | FailureKind
 """How an episode ended: with an answer that was graded, or by that failure."""

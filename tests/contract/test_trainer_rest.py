@@ -293,6 +293,12 @@ async def test_a_number_beyond_its_limit_is_refused_with_the_limit(
     assert (reply.status_code, said in reply.json()["error"]["message"]) == (422, True), reply.text
 
 
+async def test_a_run_has_the_same_limit_of_tasks(gym: TrainerGym) -> None:
+    reply = await gym.http.post("/v1/runs", json={"output_jsonl_fpath": "x.jsonl", "limit": 2**63})
+    said = "limit: Input should be less than or equal to 1000000000"
+    assert (reply.status_code, said in reply.text) == (422, True), reply.text
+
+
 async def test_a_row_with_a_wrong_picture_is_named_and_nothing_of_it_is_repeated(gym: TrainerGym) -> None:
     bad = make_row("b")
     bad["responses_create_params"]["input"][0]["content"].append({"type": "input_image", "image_url": "http://x/y.png"})
