@@ -2,12 +2,8 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gym_core.cli.terminal import counted, printable, say, tell
-
-if TYPE_CHECKING:
-    from gym_core.viewer.shelf import Shelf
 
 
 def add_view_flags(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +15,9 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
         help="output file of a run, or a folder that holds some; repeatable",
     )
     parser.add_argument("--port", type=int, default=0, metavar="PORT", help="of 127.0.0.1; default: a free one")
-    parser.add_argument("--export", type=Path, metavar="OUT.html", help="write one self-contained file and end")
+    parser.add_argument(
+        "--export", type=Path, metavar="OUT.html", help="write one self-contained file, over nothing, and end"
+    )
     parser.add_argument(
         "--rollout", action="append", default=[], metavar="ID", help="with --export: only these rollouts; repeatable"
     )
@@ -33,14 +31,16 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def view_command(args: argparse.Namespace) -> int:
+    return _serve(args) if args.export is None else _export(args)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from gym_core.viewer.export import ExportLimits, check_page_path, export_page
     from gym_core.viewer.shelf import Shelf
 
-    shelf = Shelf(args.paths)
-    if args.export is None:
-        return _serve(shelf, args.port)
-    from gym_core.viewer.export import ExportLimits, export_page
-
-    report = export_page(shelf, args.export, args.rollout, ExportLimits(image_bytes=args.max_mb << 20))
+    check_page_path(args.export)  # before anything is read: it may be a run's own file
+    limits = ExportLimits(image_bytes=args.max_mb << 20)
+    report = export_page(Shelf(args.paths), args.export, args.rollout, limits)
     for warning in report.warnings:
         tell(f"warning: {printable(warning)}")
     what = (
@@ -50,13 +50,15 @@ def view_command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(shelf: "Shelf", port: int) -> int:
+def _serve(args: argparse.Namespace) -> int:
     from gym_core.http.auth import new_token
     from gym_core.viewer.app import Viewer
     from gym_core.viewer.serving import LOOPBACK, listen, serve
+    from gym_core.viewer.shelf import Shelf
 
+    shelf = Shelf(args.paths)
     viewer = Viewer(shelf, new_token())
-    with listen(port) as listener:
+    with listen(args.port) as listener:
         say(f"runs  {len(shelf.runs())}")
         say(f"open  http://{LOOPBACK}:{listener.getsockname()[1]}/#token={viewer.token}")
         say("stop  Ctrl-C")

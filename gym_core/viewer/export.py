@@ -5,6 +5,7 @@ What runs in it is pinned by hash in its content-security policy; what it shows 
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ INLINE = "inline:"
 TEXT_CHARACTERS = 100_000
 """Of each text; there is no server to ask for more."""
 _ALL_TURNS = 100_000
+_ENDINGS = (".html", ".htm")
 _IMPORT = re.compile(r"^import [^;]*? from \"\./([a-z_]+\.js)\";\n", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class|let) )", re.MULTILINE)
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -47,8 +49,20 @@ class PageReport:
     warnings: list[str] = field(default_factory=list)
 
 
+def check_page_path(output: Path) -> None:
+    """Raises ConfigError: a page has a page's name, and is written over nothing."""
+    if output.suffix.lower() not in _ENDINGS:
+        raise ConfigError(
+            f"view: --export {output}: not the name of a page; give OUT.html, and the runs after it: "
+            "`gym view --export OUT.html PATH...`"
+        )
+    if os.path.lexists(output):
+        raise ConfigError(f"view: --export: {output} is there already; choose another name (nothing is overwritten)")
+
+
 def export_page(shelf: Shelf, output: Path, rollouts: Sequence[str], limits: ExportLimits) -> PageReport:
-    """Writes the file; one that is there already is replaced. Raises ConfigError, OSError."""
+    """Writes the file, and the folders that it lies in. Raises ConfigError, also for one that is there; OSError."""
+    check_page_path(output)
     report = PageReport()
     data = _collect(shelf, rollouts, limits, report)
     page = make_page(data)

@@ -109,3 +109,35 @@ def test_the_command_writes_the_file_and_says_what_is_in_it(
     assert output.is_file()
     assert main(["view", str(tmp_path / "nothing")]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "page", "page.html.json"])
+def test_a_name_that_is_no_pages_is_refused_before_anything_is_read(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["view", "--export", str(tmp_path / name), str(tmp_path / "no-run.jsonl")]) == 2
+    assert "not the name of a page" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_of_many_runs_is_not_taken_for_the_page(small: MadeRun, tmp_path: Path) -> None:
+    first, second = (tmp_path / name for name in ("first.jsonl", "second.jsonl"))
+    for path in (first, second):
+        path.write_bytes(small.path.read_bytes())
+    assert main(["view", "--export", str(first), str(second)]) == 2
+    assert first.read_bytes() == small.path.read_bytes()
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_page_is_written_over_nothing(
+    is_link: bool, small: MadeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "look.HTML"
+    if is_link:
+        output.symlink_to("nowhere")
+    else:
+        output.write_text("mine")
+    assert main(["view", "--export", str(output), str(small.path)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert is_link or output.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [output]
