@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 REASON_GRACE_S = 3.0
 """After the event stream broke: how long the reason, the end of the head server, may take to be known."""
+REFUSED = 2
+"""Exit code of a run that was not begun, for something that the user can mend."""
 RESUME = "the same command goes on from here"
 
 
@@ -191,7 +193,7 @@ def exit_code(result: RunResult, options: RunOptions) -> int:
     """0 done, 1 failed or more masked than allowed, 2 refused, 130 cancelled."""
     progress = result.progress
     if progress.is_refused:
-        return 2
+        return REFUSED
     if progress.state is RunState.CANCELLED:
         return 130
     if progress.state is not RunState.DONE:

@@ -155,7 +155,7 @@ def _run(use: Use, args: argparse.Namespace, report: "Callable[[SavedRunCommand,
     command = SavedRunCommand.of(use, args)
     selected = command.selected()
     with warming_up() as warmup:
-        from gym_core.cli.evaluate import dry_run_lines, make_ready
+        from gym_core.cli.evaluate import REFUSED, dry_run_lines, make_ready
         from gym_core.cli.readiness import warn_of_literal_secrets
         from gym_core.cli.run import run_evaluation
 
@@ -168,7 +168,8 @@ def _run(use: Use, args: argparse.Namespace, report: "Callable[[SavedRunCommand,
                 say(line)
             return 0
         make_ready(evaluation)
-    return report(command, evaluation, run_evaluation(evaluation, warmup))
+    code = run_evaluation(evaluation, warmup)
+    return code if code == REFUSED else report(command, evaluation, code)
 
 
 def _tell_differences(command: SavedRunCommand, evaluation: "Evaluation") -> None:

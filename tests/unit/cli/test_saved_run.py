@@ -5,7 +5,9 @@ import json
 import os
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,7 +16,8 @@ from gym_core.cli.saved_run import rejudge_lines, replay_lines
 from gym_core.rollout.output import OutputFiles
 from gym_core.rollout.rejudged import GradeChange, RejudgeReport
 from gym_core.rollout.replayed import ReplayedRollout, ReplayOutcome, ReplayReport
-from tests.fakes.made_runs import write_small_run
+from tests.fakes.made_run import MadeRun
+from tests.fakes.made_runs import made_rollout, write_small_run
 from tests.fakes.model import ScriptedEndpoint
 
 EVIL = "\x1b[2J\u202e\nmasked"
@@ -78,6 +81,24 @@ def test_a_name_leads_nowhere_else(name: str, made: OutputFiles, capsys: pytest.
 def test_another_policy_has_no_place_here(made: OutputFiles, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", "replay", str(made.rollouts), "--model-type", "vllm_model"]) == 2
     assert "the recording is the policy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["rejudge", "replay"])
+def test_a_refused_run_reports_nothing_of_what_lies_at_its_output(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = MadeRun(tmp_path, "echoed", environment="echo_environment")
+    run.plan([made_rollout(0)])
+    run.write([made_rollout(0)])
+    refuse = Mock(return_value=2)
+    monkeypatch.setattr("gym_core.cli.run.run_evaluation", refuse)
+    monkeypatch.setattr("gym_core.cli.evaluate.make_ready", lambda _: None)
+    monkeypatch.setattr("gym_core.launch.warmup.warming_up", nullcontext)
+    before = sorted(tmp_path.iterdir())
+    assert main(["eval", command, str(run.path), "--environment", "echo", "--output", str(run.path)]) == 2
+    said = capsys.readouterr()
+    assert (refuse.call_count, said.out) == (1, ""), said.err
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_report_of_grades_says_how_many_changed_and_which_way() -> None:
