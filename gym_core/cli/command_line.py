@@ -261,9 +261,10 @@ def _add_doctor(commands: "_SubParsers[argparse.ArgumentParser]") -> None:
         "  ++policy_base_url=http://127.0.0.1:8000/v1 ++policy_api_key=EMPTY ++policy_model_name=my-model",
         handler="gym_core.cli.doctor:doctor_command",
     )
-    doctor.add_argument("--output", metavar="PATH", help="where the rollouts of a run would go")
     doctor.add_argument("--json", action="store_true", help="for programs: {ok, findings}")
     add_selectors(doctor)
+    add_run_flags(doctor)
+    add_table_flag(doctor)  # a doctor prints no table; the command of a run is taken as it stands
 
 
 def _add_sandbox(commands: "_SubParsers[argparse.ArgumentParser]", *, is_wanted: bool) -> None:

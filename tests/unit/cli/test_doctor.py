@@ -10,6 +10,7 @@ import pytest
 
 from gym_core.cli import checkup_places
 from gym_core.cli.checkup_places import data_finding, disk_finding, output_finding, resume_finding
+from gym_core.cli.command_line import build_parser
 from gym_core.cli.doctor import Doctor, finding_lines
 from gym_core.cli.main import main
 from gym_core.cli.selection import Selection
@@ -93,6 +94,23 @@ def test_for_programs_it_is_one_json_object_and_the_exit_code_says_whether_somet
     report = json.loads(capsys.readouterr().out)
     assert (report["ok"], {f["check"] for f in report["findings"] if f["state"] == "fail"}) == (False, {"endpoint"})
     assert not (tmp_path / "x.jsonl").exists()
+
+
+def test_it_takes_every_flag_of_a_run() -> None:
+    def flags(*command: str) -> set[str]:
+        words = [*command, "--environment", "echo"]
+        return {
+            flag for action in build_parser(words).parse_args(words).parser._actions for flag in action.option_strings
+        }
+
+    assert flags("eval", "run") - flags("doctor") == set()
+
+
+def test_the_flags_of_a_run_are_checked_as_a_run_checks_them(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["doctor", "--environment", "echo", "--model-type", "scripted_model", "++split=example", "--json"]
+    assert main([*words, "--limit", "0", "--num-repeats", "0", "--concurrency", "0"]) == 1
+    told = [f["found"] for f in json.loads(capsys.readouterr().out)["findings"] if f["check"] == "config"]
+    assert {said.split(":")[0] for said in told} == {"limit", "num_repeats", "num_samples_in_parallel"}
 
 
 async def test_a_check_that_hangs_or_breaks_is_one_failure() -> None:
