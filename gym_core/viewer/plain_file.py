@@ -22,3 +22,8 @@ def open_plain(path: Path) -> BinaryIO:
 def must_be_plain(path: Path) -> None:
     """For those that others open. Raises OSError."""
     open_plain(path).close()
+
+
+def readable_name(name: str) -> str:
+    """A file's name as text that can be sent: bytes that are none become U+FFFD."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

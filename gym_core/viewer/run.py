@@ -25,7 +25,9 @@ from gym_core.viewer.failures import FailureIndex
 from gym_core.viewer.follow import FollowedFile, Line
 from gym_core.viewer.live import is_written, sessions_in_flight
 from gym_core.viewer.manifest import ManifestFile
+from gym_core.viewer.missing import MissingFiles
 from gym_core.viewer.pictures import UrlOf, look_at
+from gym_core.viewer.plain_file import readable_name
 from gym_core.viewer.planned import PlannedIndex
 from gym_core.viewer.types import BrokenAttempt, InFlight, RowsPage, RunCard, RunDetail, RunState
 
@@ -43,7 +45,7 @@ class ViewedRun:
     def __init__(self, path: Path) -> None:
         self.files = OutputFiles(path.absolute())
         self.id = run_id(self.files.rollouts)
-        self.name = _readable(self.files.rollouts.stem)
+        self.name = readable_name(self.files.rollouts.stem)
         self.assets = AssetStore(self.files.assets)
         self._lock = threading.RLock()
         self._file = FollowedFile(self.files.rollouts)
@@ -55,6 +57,7 @@ class ViewedRun:
         self._planned = PlannedIndex(self.files.inputs)
         self._metrics: tuple[object, MetricsReport] | None = None
         self._manifest = ManifestFile(self.files.manifest)
+        self._missing = MissingFiles(self.files)
         self._is_written = False
         self._shown: dict[str, bool] = {}
 
@@ -71,11 +74,12 @@ class ViewedRun:
             self._planned.refresh()
             self._is_written = is_written(self.files.rollouts)
             self._manifest.refresh()
+            self._missing.look(self._facts, self._file.generation)
             seen = (
                 *(self._file.generation, len(self._facts), len(self._file.damaged_lines), self._file.torn_bytes > 0),
                 *(self._failures.version, self._planned.version, self._is_written, self._manifest.version),
                 [(s.rollout, s.last_call_at) for s in self._in_flight()],
-                self._unreadable(),
+                [*self._unreadable(), *self._missing.problems],
             )
             return hashlib.sha256(repr(seen).encode()).hexdigest()[:24]
 
@@ -101,7 +105,7 @@ class ViewedRun:
             return RunCard(
                 id=self.id,
                 name=self.name,
-                folder=_readable(str(self.files.rollouts.parent)),
+                folder=readable_name(str(self.files.rollouts.parent)),
                 environment=metrics.environment,
                 model=self._manifest.model,
                 state=self._state(),
@@ -238,7 +242,7 @@ class ViewedRun:
             files.failures: self._failures.unreadable,
             files.inputs: self._planned.unreadable,
         }
-        return [f"{_readable(path.name)} cannot be read: {reason}" for path, reason in reasons.items() if reason]
+        return [f"{readable_name(path.name)} cannot be read: {reason}" for path, reason in reasons.items() if reason]
 
     def _problems(self) -> list[str]:
         found = self._unreadable()
@@ -248,23 +252,18 @@ class ViewedRun:
         if self._file.torn_bytes and not self._is_written:
             found.append(f"the last line is cut off ({self._file.torn_bytes:,} bytes); its rollout is not shown")
         if self._manifest.value is None:
-            found.append(f"{_readable(self.files.manifest.name)} is not there or not readable: what ran is not known")
+            found.append(
+                f"{readable_name(self.files.manifest.name)} is not there or not readable: what ran is not known"
+            )
         if self._failures.damaged:
-            found.append(f"{_readable(self.files.failures.name)}: {self._failures.damaged} damaged lines")
-        if self._facts and not self.files.assets.is_dir() and any(facts.row.images for facts in self._facts):
-            found.append(f"{_readable(self.files.assets.name)}/ is not there: no picture can be shown")
-        return found
+            found.append(f"{readable_name(self.files.failures.name)}: {self._failures.damaged} damaged lines")
+        return [*found, *self._missing.problems]
 
 
 def run_id(path: Path) -> str:
     """Of the run whose output file is there: its name, and enough of a hash to tell it from others of that name."""
     name = _NOT_NAME.sub("-", path.stem).strip(".-")[:60] or "run"
     return f"{name}-{hashlib.sha256(str(path).encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
-
-
-def _readable(name: str) -> str:
-    """A file's name as text that can be sent: bytes that are none become U+FFFD."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _modified(path: Path) -> float | None:

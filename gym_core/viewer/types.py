@@ -55,7 +55,7 @@ class RunCard(Wire):
     """Of policy and judge, every attempt included; None when a price that it takes is not configured."""
     currency: str | None = None
     problems: list[str] = []
-    """What a reader must know of the files: damaged lines, a torn end, a missing manifest."""
+    """What a reader must know of the files: damaged lines, a torn end, files that are missing."""
 
 
 class RunList(Wire):

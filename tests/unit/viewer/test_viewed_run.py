@@ -123,6 +123,31 @@ def test_damage_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
     assert made.files.failures.name in told
 
 
+@pytest.mark.parametrize("name", ["inputs", "manifest", "assets", "captures"])
+def test_a_file_that_is_missing_is_told_of_the_run_and_only_while_it_is(name: str, tmp_path: Path) -> None:
+    made = write_small_run(tmp_path, n_tasks=2)
+    run = ViewedRun(made.path)
+    before = run.refresh()
+    assert run.card().problems == []
+    path: Path = getattr(made.files, name)
+    path.rename(tmp_path / "aside")
+    assert run.refresh() != before
+    (told,) = run.card().problems
+    assert told.startswith(path.name)
+    assert "is not there" in told
+    (tmp_path / "aside").rename(path)
+    run.refresh()
+    assert run.detail().card.problems == []
+
+
+def test_model_calls_that_are_missing_are_counted(tmp_path: Path) -> None:
+    made = write_small_run(tmp_path, n_tasks=3)
+    next(made.files.captures.iterdir()).unlink()
+    run = ViewedRun(made.path)
+    run.refresh()
+    assert run.card().problems == [f"{made.files.captures.name}/: the model calls of 1 of 3 rollouts are not there"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
