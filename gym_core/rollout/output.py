@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from gym_core.capture.images import AssetStore
 from gym_core.errors import FAILURE_POLICY, ConfigError, FailureKind
-from gym_core.rollout.sink import JsonlSink, read_rows, rewrite
+from gym_core.rollout.sink import DamagedFile, JsonlSink, read_rows, rewrite, torn_bytes
 from gym_core.types.cost import RunPrices
 from gym_core.types.flat_row import flat_from_record, record_from_flat
 from gym_core.types.model_call import EndpointReport
@@ -111,8 +111,13 @@ def check_output_path(path: Path) -> None:
         for place in map(Path, files.named().values()):
             if obstacle := _obstacle(place, is_folder=place in (files.assets, files.captures)):
                 raise ConfigError(f"{what}: {str(place)!r} {obstacle}" if place != path else f"{what} {obstacle}")
+        for rows in (files.rollouts, files.failures):
+            if rows.exists():
+                torn_bytes(rows)  # an error when what is there is no run's
         _try_writing_in(path.parent)
         _partial_of(files.inputs).exists()  # the longest name of all: an error when it is too long
+    except DamagedFile as foreign:
+        raise ConfigError(f"{what} cannot be resumed: {foreign}") from foreign
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"{what} cannot be written: {reason}") from error

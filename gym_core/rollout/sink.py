@@ -22,7 +22,7 @@ _CRC_FIELD = b',"_gym_crc32":"'
 _TAIL_BYTES = len(_CRC_FIELD) + 8 + len(b'"}')
 
 _DAMAGED = "the line is damaged; move the file aside, or cut that line out of it"
-_FOREIGN = "its lines have no `_gym_crc32`: no output file of a run wrote them; give one, or another path"
+_FOREIGN = "the line is no rollout of a run: it has no `_gym_crc32`; give a run's output file, or another path"
 
 
 class DamagedFile(ConfigError):
@@ -56,7 +56,7 @@ def is_intact(line: bytes) -> bool:
 def read_rows(path: Path) -> Iterator[JsonObject]:
     """Rows of a file in order, without the checksum field. A torn last line is skipped; [] when there is no file.
 
-    Raises DamagedFile for damage anywhere else.
+    Raises DamagedFile for damage anywhere else, and for a line that nobody of us wrote.
     """
     if not path.exists():
         return
@@ -97,6 +97,8 @@ def _intact_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 bad = number
                 is_ours = is_ours or _CRC_FIELD in line
             offset += len(raw)
+        if bad is not None and _is_foreign(raw):
+            raise DamagedFile(f"{path}:{bad}: {_FOREIGN}")
 
 
 def _row_of(line: bytes) -> JsonObject:
@@ -106,10 +108,12 @@ def _row_of(line: bytes) -> JsonObject:
 
 
 def torn_bytes(path: Path) -> int:
-    """Length of the torn last line that `read_rows` skips; 0 for a whole file. Raises OSError."""
+    """Length of the torn last line that `read_rows` skips; 0 for a whole file.
+
+    Raises DamagedFile for a last line that is no torn one, for nobody of us wrote it, OSError.
+    """
     with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        return size - _intact_length(file.fileno(), size)
+        return _torn_bytes(path, file.fileno())
 
 
 class JsonlSink:
@@ -166,14 +170,31 @@ class JsonlSink:
             raise FileBusy(f"{self.path}: another run is writing to it; choose another --output") from None
 
     def _repair_tail(self) -> None:
-        size = os.lseek(self._fd, 0, os.SEEK_END)
-        keep = _intact_length(self._fd, size)
-        if keep < size:
-            line = os.pread(self._fd, size - keep, keep)
-            if line.endswith(b"\n") and _CRC_FIELD not in line:  # whole, so no write of ours that was cut
-                raise DamagedFile(f"{self.path}: {_FOREIGN}")
-            log.warning("torn last line cut off", extra={"file": str(self.path), "bytes": size - keep})
-            os.ftruncate(self._fd, keep)
+        if torn := _torn_bytes(self.path, self._fd):
+            log.warning("torn last line cut off", extra={"file": str(self.path), "bytes": torn})
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - torn)
+
+
+def _torn_bytes(path: Path, fd: int) -> int:
+    """Raises DamagedFile."""
+    size = os.fstat(fd).st_size
+    keep = _intact_length(fd, size)
+    if keep < size and _is_foreign(os.pread(fd, size - keep, keep)):
+        raise DamagedFile(f"{path}: at byte {keep} {_FOREIGN}")
+    return size - keep
+
+
+def _is_foreign(line: bytes) -> bool:
+    """Whether a line that is not intact is whole all the same: no write of ours that was cut."""
+    if _CRC_FIELD in line:
+        return False
+    if line.endswith(b"\n"):
+        return True
+    try:
+        msgspec.json.decode(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _intact_length(fd: int, size: int) -> int:

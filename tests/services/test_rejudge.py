@@ -135,5 +135,5 @@ async def test_a_run_without_manifest_or_with_nothing_to_judge_is_refused_in_wor
     assert "no row lacks only its grade" in nothing.message
     assert "would go over the saved run" in over.message
     assert "copy it along" in unknown.message
-    assert "no output file of a run wrote them" in foreign.message
+    assert "the line is no rollout of a run" in foreign.message
     assert {r.progress().is_refused for r in (nothing, over, unknown, foreign)} == {True}

@@ -198,7 +198,7 @@ def test_without_its_inputs_a_run_has_nothing_missing(tmp_path: Path, capsys: Ca
     ("content", "said"),
     [
         (b"", "holds no finished rollout yet; run it first"),
-        (b'{"a": 1}\n{"a": 2}\n', "no output file of a run wrote them"),
+        (b'{"a": 1}\n{"a": 2}\n', "the line is no rollout of a run"),
         (b"\x00\xff" * 100, "holds no finished rollout yet"),
     ],
     ids=["empty", "another file", "bytes"],

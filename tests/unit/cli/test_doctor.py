@@ -163,7 +163,8 @@ def test_an_output_path_is_tried_and_leaves_nothing(tmp_path: Path) -> None:
         ("torn", WARN, "its last line is cut off"),
         ("no captures", WARN, "small_captures is not there"),
         ("no manifest", FAIL, "copy it along"),
-        ("foreign", FAIL, "no output file of a run wrote them"),
+        ("foreign", FAIL, "the line is no rollout of a run"),
+        ("foreign line", FAIL, "the line is no rollout of a run"),
         ("damaged", FAIL, "the line is damaged"),
     ],
 )
@@ -177,6 +178,8 @@ def test_rollouts_that_are_there_are_told_with_what_a_run_would_make_of_them(
             files.rollouts.write_bytes(lines[0] + lines[1][:-9])
         case "foreign":
             files.rollouts.write_bytes(b'{"a": 1}\n{"b": 2}\n')
+        case "foreign line":
+            files.rollouts.write_bytes(b'{"name": "x"}\n')
         case "damaged":
             files.rollouts.write_bytes(lines[0].replace(b"1", b"2", 1) + lines[1])
         case "no captures":

@@ -125,6 +125,14 @@ async def test_an_output_that_cannot_be_resumed_is_refused_here_already(folder: 
         said(folder, "++opencode_agent.agent_servers.opencode_agent.timeout_s=900")
 
 
+def test_an_output_of_somebody_else_is_refused_here_already(folder: Path) -> None:
+    (folder / "out.jsonl").write_text('{"name": "x"}\n')
+    before = contents(folder)
+    with pytest.raises(ConfigError, match=r"out.jsonl.* cannot be resumed: .*the line is no rollout of a run"):
+        said(folder)
+    assert (contents(folder), (folder / "out_assets").exists()) == (before, False)
+
+
 async def test_an_output_whose_rows_are_all_there_has_nothing_left(folder: Path) -> None:
     await write_output(folder, [None] * 5)
     text = said(folder)

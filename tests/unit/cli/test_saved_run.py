@@ -34,7 +34,8 @@ def made(tmp_path: Path) -> OutputFiles:
     ("breaks", "said"),
     [
         ("missing", "no such file"),
-        ("foreign", "no output file of a run wrote them"),
+        ("foreign", "the line is no rollout of a run"),
+        ("foreign line", "the line is no rollout of a run"),
         ("empty", "no finished rollouts"),
         ("damaged", "the line is damaged"),
         ("torn", "its last line is cut off"),
@@ -47,6 +48,7 @@ def test_what_is_no_saved_run_is_refused_in_a_line_before_anything_starts(
     lines = made.rollouts.read_bytes().splitlines(keepends=True)
     contents = {
         "foreign": b'{"a": 1}\n{"b": 2}\n',
+        "foreign line": b'{"name": "x"}\n',
         "empty": b"",
         "damaged": lines[0].replace(b"1", b"2", 1) + lines[1],
         "torn": lines[0][:-200],

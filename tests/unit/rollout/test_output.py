@@ -20,6 +20,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "mine.jsonl").write_text("")
     (tmp_path / "odd_assets").write_text("")
     (tmp_path / "odder_run.json").mkdir()
+    (tmp_path / "names.jsonl").write_text('{"name": "x"}\n')
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "pipe_behind_a_link.jsonl").symlink_to("pipe.jsonl")
     return tmp_path
@@ -47,6 +48,7 @@ def test_a_path_that_can_be_written_is_left_as_it_was(name: str, folder: Path) -
         ("file/x/y.jsonl", "cannot be written: Not a directory"),
         ("odd.jsonl", "odd_assets' is no folder"),
         ("odder.jsonl", "odder_run.json' is a folder"),
+        ("names.jsonl", "the line is no rollout of a run"),
         ("x" * 250 + ".jsonl", "cannot be written: File name too long"),
         ("x" * 225 + ".jsonl", "cannot be written: File name too long"),
         ("new/" + "x" * 300 + "/y.jsonl", "cannot be written: File name too long"),

@@ -57,12 +57,14 @@ def test_a_torn_only_line_leaves_an_empty_file(tmp_path: Path) -> None:
     assert list(read_rows(path)) == [{"n": 1}]
 
 
-@pytest.mark.parametrize("content", [b'{"a": 1}\n', b'{"a": 1}\n{"a": 2}\n'])
+@pytest.mark.parametrize("content", [b'{"a": 1}\n', b'{"a": 1}', b'{"a": 1}\n{"a": 2}\n'])
 def test_a_file_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
     with pytest.raises(DamagedFile, match="_gym_crc32"):
         JsonlSink(path)
+    with pytest.raises(DamagedFile, match="no rollout of a run"):
+        list(read_rows(path))
     assert path.read_bytes() == content
 
 
