@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
-from gym_core.cli.summary import estimate_text, left_out_text
+from gym_core.cli.summary import MISSING_NOT_KNOWN, estimate_text, left_out_text
 from gym_core.cli.terminal import counted, printable, table
 from gym_core.types.comparison import (
     Comparison,
@@ -48,12 +48,14 @@ def difference_lines(comparison: Comparison) -> list[str]:
 
 def _side_lines(letter: str, side: RunSide) -> list[str]:
     reward = side.reward
-    left_out = left_out_text(reward.masked, reward.missing, reward.unmeasured_tasks) or "none masked or missing"
+    left_out = left_out_text(reward.masked, reward.missing, reward.unmeasured_tasks)
+    if reward.missing is None:
+        left_out = f"{left_out or 'none masked'}, {MISSING_NOT_KNOWN}"
     torn = [f"   the last line is cut off: {side.torn_bytes} bytes were not read"] if side.torn_bytes else []
     return [
         printable(f"{letter}  {side.path}  {side.model or 'model not known'}"),
         f"   mean/reward {estimate_text(reward)}  ({counted(reward.tasks, 'task')}, "
-        f"{counted(reward.rollouts, 'rollout')}; {left_out})",
+        f"{counted(reward.rollouts, 'rollout')}; {left_out or 'none masked or missing'})",
         *torn,
     ]
 

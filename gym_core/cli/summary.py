@@ -5,11 +5,12 @@ from pathlib import Path
 
 from gym_core.cli.terminal import counted, duration, money, printable, table
 from gym_core.types.cost import Spend, TokenCount
-from gym_core.types.metrics import Estimate, MetricsReport, SequenceReport, Spread
+from gym_core.types.metrics import Coverage, Estimate, MetricsReport, SequenceReport, Spread
 from gym_core.types.run import RunResult, RunState
 
 _ORDER_OF_FILES = ("rollouts", "failures", "metrics", "manifest", "assets", "captures")
 _SHOWN_CATEGORIES = 40
+MISSING_NOT_KNOWN = "missing not known: no X_materialized_inputs.jsonl beside it"
 
 
 def summary_lines(result: RunResult) -> list[str]:
@@ -40,12 +41,13 @@ def estimate_text(estimate: Estimate) -> str:
 def metrics_lines(report: MetricsReport) -> list[str]:
     coverage = report.coverage
     throughout = f"{counted(coverage.fully_masked_tasks, 'task')} masked throughout"
+    missing = MISSING_NOT_KNOWN if coverage.missing is None else f"{coverage.missing} missing"
     lines = [
         f"{printable(report.environment)}",
         f"  mean/reward  {estimate_text(report.reward)}  (95 % interval, clustered by task; "
         f"{counted(report.reward.tasks, 'task')}, {counted(report.reward.rollouts, 'rollout')})",
-        f"  coverage     {coverage.finished} of {coverage.expected} finished: {coverage.measured} measured, "
-        f"{coverage.masked} masked; {coverage.missing} missing, {throughout}",
+        f"  coverage     {_finished_text(coverage)} finished: {coverage.measured} measured, "
+        f"{coverage.masked} masked; {missing}, {throughout}",
     ]
     if report.matcher_agreement is not None:
         lines.append(
@@ -70,6 +72,10 @@ def metrics_lines(report: MetricsReport) -> list[str]:
     if report.spend is not None:
         lines += _section("spent", _spent(report.spend))
     return lines
+
+
+def _finished_text(coverage: Coverage) -> str:
+    return f"{coverage.finished}" if coverage.expected is None else f"{coverage.finished} of {coverage.expected}"
 
 
 def _spent(spend: Spend) -> list[tuple[str, ...]]:
@@ -133,7 +139,7 @@ def _estimate_cells(item: Estimate) -> tuple[str, str, str]:
     return estimate_text(item), counted(item.tasks, "task"), left_out
 
 
-def left_out_text(masked: int, missing: int, unmeasured_tasks: int) -> str:
+def left_out_text(masked: int, missing: int | None, unmeasured_tasks: int) -> str:
     """What is in no mean, to stand beside it: "2 masked, 1 missing, 1 task not measured"; "" when nothing is."""
     parts = [f"{count} {word}" for count, word in ((masked, "masked"), (missing, "missing")) if count]
     if unmeasured_tasks:

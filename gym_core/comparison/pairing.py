@@ -35,12 +35,15 @@ class PairedTasks:
     """Tasks of one row id whose question or key differ."""
     only_in_a: int
     only_in_b: int
+    knows_missing: tuple[bool, bool] = (True, True)
+    """Of A and B: whether it is known what the run set out to do."""
 
     @property
     def measured(self) -> list[TaskPair]:
         return [pair for pair in self.pairs if pair.is_measured]
 
     def counts(self) -> Pairing:
+        knows_a, knows_b = self.knows_missing
         same = sum(pair.is_same_content for pair in self.pairs)
         return Pairing(
             paired=len(self.pairs),
@@ -54,8 +57,8 @@ class PairedTasks:
             unmeasured_in_b=sum(not pair.b.rewards for pair in self.pairs),
             masked_rollouts_a=sum(pair.a.masked for pair in self.pairs),
             masked_rollouts_b=sum(pair.b.masked for pair in self.pairs),
-            missing_rollouts_a=sum(pair.a.missing for pair in self.pairs),
-            missing_rollouts_b=sum(pair.b.missing for pair in self.pairs),
+            missing_rollouts_a=sum(pair.a.missing for pair in self.pairs) if knows_a else None,
+            missing_rollouts_b=sum(pair.b.missing for pair in self.pairs) if knows_b else None,
             uneven=sum(len(pair.a.rewards) != len(pair.b.rewards) for pair in self.measured),
         )
 
@@ -75,7 +78,8 @@ def pair_tasks(a: ScoredRun, b: ScoredRun) -> PairedTasks:
                 twin = None
         if twin is not None:
             pairs.append(TaskPair(task, twin))
-    return PairedTasks(pairs, changed, len(a.tasks) - len(pairs), len(b.tasks) - len(pairs))
+    only_in = (len(a.tasks) - len(pairs), len(b.tasks) - len(pairs))
+    return PairedTasks(pairs, changed, *only_in, knows_missing=(bool(a.planned), bool(b.planned)))
 
 
 def _by_unique_row_id(tasks: Iterable[ScoredTask]) -> dict[str, ScoredTask]:

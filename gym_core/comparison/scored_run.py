@@ -17,7 +17,7 @@ from gym_core.statistics.outcome import Outcome, PlannedRollout, answer_of, kind
 from gym_core.statistics.report import aggregate
 from gym_core.statistics.spend import SpendTally
 from gym_core.types.cost import RunPrices
-from gym_core.types.metrics import MetricsReport
+from gym_core.types.metrics import Estimate, MetricsReport
 from gym_core.types.rollout import RolloutRecord, RunRequest
 from gym_core.types.task import Task
 from gym_core.types.wire import JsonObject
@@ -107,7 +107,23 @@ class ScoredRun:
     def report(self) -> MetricsReport:
         keys = {(o.task_hash, o.repeat) for o in self.outcomes} | {(p.task_hash, p.repeat) for p in self.planned}
         report = aggregate(self.outcomes, environment=self.environment, expected=len(keys), planned=self.planned)
-        return report.model_copy(update={"spend": self.tally.total()})
+        return (report if self.planned else _without_missing(report)).model_copy(update={"spend": self.tally.total()})
+
+
+def _without_missing(report: MetricsReport) -> MetricsReport:
+    """Of a run of which nobody knows what it set out to do."""
+
+    def unknown(estimate: Estimate) -> Estimate:
+        return estimate.model_copy(update={"missing": None})
+
+    return report.model_copy(
+        update={
+            "reward": unknown(report.reward),
+            "coverage": report.coverage.model_copy(update={"expected": None, "missing": None}),
+            "by_category": {name: unknown(estimate) for name, estimate in report.by_category.items()},
+            "by_subtype": {name: unknown(estimate) for name, estimate in report.by_subtype.items()},
+        }
+    )
 
 
 def read_scored_run(path: Path) -> ScoredRun:

@@ -63,8 +63,9 @@ class Pairing(Wire):
     masked_rollouts_a: int
     """Of paired tasks."""
     masked_rollouts_b: int
-    missing_rollouts_a: int
-    missing_rollouts_b: int
+    missing_rollouts_a: int | None
+    """None of a run whose inputs are not there: nobody knows what was planned."""
+    missing_rollouts_b: int | None
     uneven: int
     """Measured, but not equally often."""
 

@@ -19,8 +19,8 @@ class Estimate(Wire):
     """Measured."""
     masked: int = 0
     """Rollouts that were finished and left out of the mean."""
-    missing: int = 0
-    """Rollouts that were planned and are not finished."""
+    missing: int | None = 0
+    """Rollouts that were planned and are not finished; None where nobody knows what was planned."""
     unmeasured_tasks: int = 0
     """Tasks without any measured rollout, all masked or missing: in no mean, never a 0."""
 
@@ -38,13 +38,13 @@ class PassScore(Wire):
 
 
 class Coverage(Wire):
-    expected: int
-    """Rollouts that the run set out to do."""
+    expected: int | None
+    """Rollouts that the run set out to do; None, as `missing`, of a saved run whose inputs are not there."""
     finished: int
     measured: int
     """Finished and not masked."""
     masked: int
-    missing: int
+    missing: int | None
     fully_masked_tasks: int
 
 

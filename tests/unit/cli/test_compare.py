@@ -188,10 +188,18 @@ def test_a_run_that_lacks_something_is_compared_and_says_so(
     assert ("model not known" in told.out) == (breaking is without_manifest)
 
 
-def test_without_its_inputs_a_run_has_nothing_missing(tmp_path: Path, capsys: Captured) -> None:
-    run = write_uneven_run(tmp_path)
+def test_without_its_inputs_it_is_not_known_what_of_a_run_is_missing(tmp_path: Path, capsys: Captured) -> None:
+    run, other = write_uneven_run(tmp_path), write_small_run(tmp_path)
     run.files.inputs.unlink()
-    assert "18 of 18 finished: 13 measured, 5 masked; 0 missing" in summarized(capsys, run.path)
+    assert "coverage     18 finished: 13 measured, 5 masked; missing not known" in summarized(capsys, run.path)
+    found = Summary.model_validate_json(summarized(capsys, "--json", run.path)).runs[0].metrics
+    assert (found.coverage.expected, found.coverage.missing, found.reward.missing) == (None, None, None)
+    assert {estimate.missing for estimate in found.by_category.values()} == {None}
+    text = compared(capsys, run.path, other.path)
+    assert text.count("missing not known") == 1
+    comparison = Comparison.model_validate_json(compared(capsys, "--json", run.path, other.path))
+    assert (comparison.a.reward.missing, comparison.b.reward.missing) == (None, 0)
+    assert (comparison.pairing.missing_rollouts_a, comparison.pairing.missing_rollouts_b) == (None, 0)
 
 
 @pytest.mark.parametrize(
