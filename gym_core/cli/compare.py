@@ -20,10 +20,13 @@ def add_compare_flags(parser: argparse.ArgumentParser) -> None:
 
 def compare_command(args: argparse.Namespace) -> int:
     from gym_core.cli.comparison import comparison_lines
+    from gym_core.cli.saved_summary import warn_of_manifests
     from gym_core.comparison.compare import compare_runs
     from gym_core.comparison.scored_run import read_scored_run
 
-    comparison = compare_runs(read_scored_run(args.a), read_scored_run(args.b))
+    a, b = read_scored_run(args.a), read_scored_run(args.b)
+    warn_of_manifests([a, b])
+    comparison = compare_runs(a, b)
     if args.json:
         say(json.dumps(comparison.model_dump(mode="json"), indent=2))
     else:

@@ -56,11 +56,18 @@ def summarize(paths: "Sequence[Path]", *, table: str | None, baseline: Path | No
     runs = [read_scored_run(path) for path in paths]
     without = read_scored_run(baseline) if baseline is not None else None
     shown = [*([without] if without else []), *runs]
+    warn_of_manifests(shown)
     return Summary(
         runs=[_summary_of(run) for run in runs],
         table=_table_of(shown) if table else None,
         against_baseline=[compare_runs(without, run) for run in runs] if without else [],
     )
+
+
+def warn_of_manifests(runs: "Sequence[ScoredRun]") -> None:
+    for run in runs:
+        if run.manifest_problem:
+            tell(f"warning: {printable(run.manifest_problem, max_characters=1000)}")
 
 
 def summary_lines(summary: "Summary") -> list[str]:

@@ -96,6 +96,8 @@ class ScoredRun:
     """(model, hash of its prompt) of each judge that graded a row."""
     harnesses: set[str]
     """"name version" as the agent servers reported them."""
+    manifest_problem: str = ""
+    """What is wrong with a manifest that is there and was not read; the run counts as one without."""
     tally: SpendTally = field(default_factory=SpendTally)
     """Of every attempt, those that broke included."""
 
@@ -128,8 +130,9 @@ def _without_missing(report: MetricsReport) -> MetricsReport:
 
 def read_scored_run(path: Path) -> ScoredRun:
     """Reads each row once. Raises ConfigError for what is no run, is damaged, or holds no rollout."""
-    saved = SavedRun(path)
+    saved = SavedRun(path, needs_manifest=False)
     run = ScoredRun(path, saved.manifest, saved.torn_bytes, {}, [], [], "", set(), set())
+    run.manifest_problem = saved.manifest_problem
     run.tally = SpendTally(saved.manifest.prices if saved.manifest else RunPrices())
     for record in saved.outlines():
         _add_record(run, record)

@@ -60,6 +60,25 @@ class RunManifest(Wire):
     started_at: float = Field(default_factory=time.time)
 
 
+def read_manifest(path: Path) -> RunManifest:
+    """Raises ConfigError for a file that is damaged or no manifest, OSError when it cannot be read."""
+    try:
+        return RunManifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise ConfigError(
+            f"{path} is damaged, or not what a run wrote ({_first_mistake(error)}): copy it again from where the run "
+            "was made, along with the rollouts"
+        ) from error
+
+
+def _first_mistake(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    if first["type"] == "json_invalid":
+        return "it is not whole JSON"
+    where = ".".join(map(str, first["loc"]))[:100]
+    return f"{where}: {first['msg'][:100]}" if where else "it is no JSON object"
+
+
 @dataclass(frozen=True)
 class OutputFiles:
     """The paths that belong to `++output_jsonl_fpath=X.jsonl`."""
@@ -269,10 +288,7 @@ def earlier_manifest(files: OutputFiles, manifest: RunManifest, *, resume: bool)
         raise ConfigError(f"{where} already holds rollouts; resume, or choose another --output (nothing is deleted)")
     if not files.manifest.exists():
         raise ConfigError(f"{where} holds rollouts but {files.manifest} is missing: it cannot be resumed")
-    try:
-        before = RunManifest.model_validate_json(files.manifest.read_bytes())
-    except ValidationError as error:
-        raise ConfigError(f"{files.manifest}: not a run's manifest: {error}") from error
+    before = read_manifest(files.manifest)
     if before.run_hash != manifest.run_hash:
         changed = "; ".join(differences(before.identity, manifest.identity)) or "nothing visible"
         raise ConfigError(

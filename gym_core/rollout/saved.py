@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from gym_core.capture.images import AssetStore
 from gym_core.capture.recorder import capture_path
 from gym_core.errors import ConfigError
 from gym_core.rollout.journal import Place
-from gym_core.rollout.output import OutputFiles, RunManifest
+from gym_core.rollout.output import OutputFiles, RunManifest, read_manifest
 from gym_core.rollout.sink import read_places, read_row_at, read_rows, torn_bytes
 from gym_core.types.flat_row import record_from_flat
 from gym_core.types.rollout import RolloutRecord
@@ -19,14 +17,16 @@ from gym_core.types.wire import JsonObject
 class SavedRun:
     """`RUN.jsonl` and its siblings."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises ConfigError for a path that is no run's output file."""
+    def __init__(self, path: Path, *, needs_manifest: bool = True) -> None:
+        """Raises ConfigError for a path that is no run's output file, and for a damaged manifest where it is needed."""
         if not path.is_file():
             what = "is a folder" if path.is_dir() else "no such file"
             raise ConfigError(f"{path}: {what}; give a run's output file (the path of its --output)")
         self.files = OutputFiles(path)
         self.assets = AssetStore(self.files.assets)
-        self.manifest = self._read_manifest()
+        self.manifest_problem = ""
+        """What is wrong with a manifest that is there and not read."""
+        self.manifest = self._read_manifest(is_needed=needs_manifest)
         self.torn_bytes = torn_bytes(path)
         """Of a last line that is not whole: its rollout is not read."""
 
@@ -66,14 +66,17 @@ class SavedRun:
             return f"{self.files.manifest} is not there"
         return f"{self.files.manifest} has no `endpoint`" if self.manifest.endpoint is None else None
 
-    def _read_manifest(self) -> RunManifest | None:
+    def _read_manifest(self, *, is_needed: bool) -> RunManifest | None:
         """None when it is not there."""
         try:
-            return RunManifest.model_validate_json(self.files.manifest.read_bytes())
+            return read_manifest(self.files.manifest)
         except FileNotFoundError:
             return None
-        except ValidationError as error:
-            raise ConfigError(f"{self.files.manifest}: not a run's manifest: {error}") from error
+        except ConfigError as error:
+            if is_needed:
+                raise
+            self.manifest_problem = str(error)
+            return None
 
 
 def known_manifest(run: SavedRun) -> RunManifest:

@@ -238,12 +238,28 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, capsys: Captured)
     assert "small.jsonl:4: the line is damaged" in refused(capsys, "compare", run.path, run.path)
 
 
-def test_a_manifest_or_inputs_of_something_else_are_named(tmp_path: Path, capsys: Captured) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [("{}", "run_hash: Field required"), ('{"run_ha', "it is not whole JSON"), ("[]", "it is no JSON object")],
+)
+def test_a_damaged_manifest_is_told_in_a_line_and_the_numbers_do_without(
+    content: str, why: str, tmp_path: Path, capsys: Captured
+) -> None:
+    run, other = write_small_run(tmp_path), write_small_run(tmp_path, "other")
+    run.files.manifest.write_text(content)
+    for words in (["summary", run.path], ["compare", run.path, other.path]):
+        assert main(["eval", *map(str, words)]) == 0
+        told = capsys.readouterr()
+        (line,) = told.err.splitlines()
+        assert line.startswith(f"warning: {run.files.manifest} is damaged, or not what a run wrote ({why}): copy it")
+        assert "model not known" in told.out
+    told_of_judging = refused(capsys, "rejudge", run.path)
+    assert f"{run.files.manifest} is damaged" in told_of_judging
+    assert (len(told_of_judging.splitlines()), "pydantic" in told_of_judging) == (1, False)
+
+
+def test_inputs_of_something_else_are_named(tmp_path: Path, capsys: Captured) -> None:
     run = write_small_run(tmp_path)
-    manifest = run.files.manifest.read_bytes()
-    run.files.manifest.write_text("{}")
-    assert "small_run.json: not a run's manifest" in refused(capsys, "summary", run.path)
-    run.files.manifest.write_bytes(manifest)
     run.files.inputs.write_bytes(run.path.read_bytes())
     told = refused(capsys, "summary", run.path)
     assert "small_materialized_inputs.jsonl:1: no input of a run" in told
