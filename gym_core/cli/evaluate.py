@@ -100,11 +100,13 @@ async def evaluate(
     *,
     opener: Callable[["CheckedConfig"], AbstractAsyncContextManager[OpenGym]],
 ) -> RunResult:
-    """Raises EpisodeError when the gym could not start or died."""
+    """Raises EpisodeError when the gym could not start or died, CancelledError for Ctrl-C before the run began."""
     try:
+        interrupts = Interrupts(display)
+        interrupts.handle_ctrl_c()
         async with opener(evaluation.checked) as gym:
             run_id = await _started(gym, evaluation.options)
-            with Interrupts(gym, run_id, display).handled():
+            with interrupts.of_run(gym, run_id):
                 return await follow(gym, run_id, display)
     finally:
         display.close()
@@ -145,27 +147,42 @@ async def _read_to_the_end(gym: OpenGym, run_id: str, display: Display) -> RunRe
 
 
 class Interrupts:
-    """Ctrl-C while a run goes: the first lets what runs finish, the second stops it. SIGTERM stops it at once."""
+    """Ctrl-C while a run goes: the first lets what runs finish, the second stops it. SIGTERM stops it at once.
 
-    def __init__(self, gym: OpenGym, run_id: str, display: Display) -> None:
-        self._gym = gym
-        self._run_id = run_id
+    Before the run began the first ends the command. Any more change nothing: what was started is put away in peace.
+    """
+
+    def __init__(self, display: Display) -> None:
         self._display = display
+        self._run: tuple[OpenGym, str] | None = None
+        self._is_ending = False
         self._presses = 0
         self._requests: set[asyncio.Task[None]] = set()
 
+    def handle_ctrl_c(self) -> None:
+        """From here to the end of the loop; the task that calls this is the one that it ends."""
+        task = asyncio.current_task()
+        assert task is not None  # a coroutine calls
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.interrupt, task)
+
     @contextlib.contextmanager
-    def handled(self) -> Iterator[None]:
+    def of_run(self, gym: OpenGym, run_id: str) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self.interrupt)
+        self._run = (gym, run_id)
         loop.add_signal_handler(signal.SIGTERM, self.terminate)
         try:
             yield
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
+            self._is_ending = True
             loop.remove_signal_handler(signal.SIGTERM)
 
-    def interrupt(self) -> None:
+    def interrupt(self, command: "asyncio.Task[object]") -> None:
+        if self._is_ending:
+            return
+        if self._run is None:
+            self._is_ending = True
+            command.cancel()
+            return
         self._presses += 1
         if self._presses == 1:
             self._display.note(f"stopping after what runs now (Ctrl-C again stops it too); {RESUME}")
@@ -183,8 +200,10 @@ class Interrupts:
         task.add_done_callback(self._requests.discard)
 
     async def _cancel(self, *, drain: bool) -> None:
+        assert self._run is not None  # there is nothing to cancel before
+        gym, run_id = self._run
         try:
-            await self._gym.runs.cancel(self._run_id, drain=drain)
+            await gym.runs.cancel(run_id, drain=drain)
         except EpisodeError as error:
             self._display.note(f"the head server did not take the cancellation: {error}")
 

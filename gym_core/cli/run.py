@@ -49,7 +49,10 @@ def run_evaluation(evaluation: "Evaluation", warmup: "Warmup", *, table: str | N
     from gym_core.types.run import RunState
 
     display = make_display(sys.stderr)
-    result = asyncio.run(evaluate(evaluation, display, opener=lambda checked: open_gym(checked, warmup=warmup)))
+    try:
+        result = asyncio.run(evaluate(evaluation, display, opener=lambda checked: open_gym(checked, warmup=warmup)))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None  # Ctrl-C, before the run began
     for line in summary_lines(result):
         say(line)
     if result.estimate is not None:

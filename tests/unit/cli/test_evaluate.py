@@ -64,6 +64,13 @@ class FakeRuns:
         self._cancellation.set()
 
 
+async def press(times: int) -> None:
+    """Ctrl-C, and a moment for each to arrive."""
+    for _ in range(times):
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.001)
+
+
 class Stage:
     """A gym that is opened by the test."""
 
@@ -72,6 +79,8 @@ class Stage:
         self.display = FakeDisplay()
         self.is_open = False
         self.dies_of: str | None = None
+        self.presses_at_start = 0
+        self.presses_at_end = 0
         self._folder = folder
 
     @asynccontextmanager
@@ -81,8 +90,10 @@ class Stage:
             asyncio.get_running_loop().call_soon(died.set_result, self.dies_of)
         self.is_open = True
         try:
+            await press(self.presses_at_start)
             yield OpenGym("http://head", "token", self._folder, self.runs, died)
         finally:
+            await press(self.presses_at_end)
             self.is_open = False
 
     async def play(self, evaluation: Evaluation) -> RunResult:
@@ -151,6 +162,23 @@ async def test_the_first_interrupt_drains_and_the_second_cancels(stage: Stage, e
     assert result.progress.state is RunState.CANCELLED
     assert all("the same command goes on from here" in note for note in stage.display.notes)
     assert exit_code(result, evaluation.options) == 130
+
+
+async def test_more_interrupts_leave_the_end_of_a_run_in_peace(stage: Stage, evaluation: Evaluation) -> None:
+    stage.runs.press_after = {1: signal.SIGINT, 2: signal.SIGINT}
+    stage.presses_at_end = 2
+    result = await stage.play(evaluation)
+    assert (result.progress.state, stage.is_open, stage.runs.cancelled) == (RunState.CANCELLED, False, [True, False])
+
+
+async def test_interrupts_before_a_run_begins_end_the_command_and_put_everything_away(
+    stage: Stage, evaluation: Evaluation
+) -> None:
+    stage.presses_at_start, stage.presses_at_end = 1, 3
+    playing = asyncio.create_task(stage.play(evaluation))
+    await asyncio.wait({playing}, timeout=5)
+    assert playing.cancelled()
+    assert (stage.runs.started, stage.is_open, stage.display.is_closed) == ([], False, True)
 
 
 async def test_sigterm_cancels_at_once(stage: Stage, evaluation: Evaluation) -> None:
