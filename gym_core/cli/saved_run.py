@@ -42,6 +42,7 @@ class SavedRunCommand:
     @classmethod
     def of(cls, use: Use, args: argparse.Namespace) -> "SavedRunCommand":
         """Raises ConfigError for a name that is none, or a path that is no saved run of one environment."""
+        from gym_core.capture.images import image_urls
         from gym_core.rollout.saved import SavedRun, has_recorded_calls, known_manifest, no_recorded_calls
 
         if args.name is not None and not _NAME.fullmatch(args.name):
@@ -49,9 +50,10 @@ class SavedRunCommand:
         if args.model_type is not None:
             raise ConfigError(f"{use}: --model-type has no place here: no model is asked, the recording is the policy")
         saved = SavedRun(Path(args.run_path).expanduser().absolute())
-        names, is_recorded = set[str](), False
+        names, is_recorded, has_pictures = set[str](), False, False
         for record in saved.outlines():
             names.add(record.environment)
+            has_pictures = has_pictures or bool(image_urls(record.task.responses_create_params))
             is_recorded = is_recorded or has_recorded_calls(record, saved)
         environments = sorted(names)
         if not environments:
@@ -66,6 +68,8 @@ class SavedRunCommand:
             raise ConfigError(f"{use}: {saved.files.rollouts} holds rollouts of {several}: it takes one at a time")
         if saved.torn_bytes:
             tell(f"{use}: {saved.files.rollouts}: the last line is cut off: {saved.torn_bytes} bytes were not read")
+        if use == "rejudge" and has_pictures and not saved.files.assets.is_dir():
+            tell(f"rejudge: its pictures are missing: {saved.files.assets} is not there; copy it along if you have it")
         return cls(use, saved, environments[0], args)
 
     def selected(self) -> Selection:

@@ -74,6 +74,14 @@ def test_without_its_manifest_a_run_is_not_judged_and_without_its_calls_not_repl
     assert "has recorded model calls" in capsys.readouterr().err
 
 
+def test_a_rejudge_says_that_pictures_are_missing(made: OutputFiles, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "rejudge", str(made.rollouts)]) == 2  # its environment is no benchmark here
+    assert "pictures are missing" not in capsys.readouterr().err
+    shutil.rmtree(made.assets)
+    main(["eval", "rejudge", str(made.rollouts)])
+    assert f"its pictures are missing: {made.assets} is not there" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "x" * 65, "a b"])
 def test_a_name_leads_nowhere_else(name: str, made: OutputFiles, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", "rejudge", str(made.rollouts), f"--name={name}"]) == 2
