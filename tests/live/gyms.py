@@ -209,17 +209,18 @@ async def live_gym(
         )
         checked = await asyncio.to_thread(selection.check)
         started: dict[int, int | None] = {}
+        others = set(descendants(os.getpid()))
         async with running_gym(checked, warmup=start_warmup(folder / "state")) as running:
             gym = LiveGym(running, policy, judge_endpoint, folder)
             try:
                 yield gym
             finally:
-                started = {pid: start_ticks(pid) for pid in descendants(os.getpid())}
+                started = {pid: start_ticks(pid) for pid in descendants(os.getpid()) if pid not in others}
         # The nursery has ended; what it forked and the sandboxes' processes may be a moment behind.
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 20
         while (left := _still_there(started)) and time.monotonic() < deadline:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.05)
-        assert left == {}
+        assert left == {}, left
         assert gym.boxes() == []
 
 
