@@ -444,7 +444,7 @@ async def test_one_flat_row_goes_in_and_one_comes_out(house: House) -> None:
         assert (found["reward"], found["expected_answer"], found["extracted_answer"]) == (1.0, "2", "2")
         assert found["response"]["output"][-1]["content"][0]["text"] == "\\boxed{2}"
         unknown = await gym.client.post("/environments/none/run", json=row)
-        assert (unknown.status_code, "sums" in unknown.text) == (422, True)
+        assert (unknown.status_code, "sums" in unknown.text) == (404, True)
         for nonsense in (b"", b"[]", b'{"responses_create_params": 7}', b"\xff"):
             refused = await gym.client.post("/environments/sums/run", content=nonsense)
             assert refused.status_code == 422, (nonsense, refused.text)

@@ -74,5 +74,7 @@ def test_a_state_folder_is_absolute_and_ours_or_free(provider: str, tmp_path: Pa
     }.items():
         with pytest.raises(ConfigError, match=f"sandbox.{provider}.state_dir: .*{said}"):
             SandboxConfig.parse({provider: {"state_dir": wrong}})
-    for right in ("ours", "shared", "new/er"):
+    (tmp_path / "private").mkdir(mode=0o700)
+    (tmp_path / "private/head.log").touch()
+    for right in ("ours", "shared", "new/er", "private"):
         SandboxConfig.parse({provider: {"state_dir": f"{tmp_path}/{right}"}})

@@ -50,9 +50,15 @@ def _may_be_ours(name: str) -> str:
         raise ValueError("is, or is below, a file; name a folder, new or empty") from None
     except OSError as error:
         raise ValueError(f"cannot be looked at: {error.strerror}") from error
-    if names and not any((path / inside).is_dir() for inside in _SIGNS):
+    if names and not any((path / inside).is_dir() for inside in _SIGNS) and not _is_private(path):
         raise ValueError("is a folder with other things in it and none of ours; name a new or an empty one")
     return name
+
+
+def _is_private(path: Path) -> bool:
+    """As the folder is in which a gym keeps its logs."""
+    about = path.stat()
+    return about.st_uid == os.geteuid() and not about.st_mode & 0o077
 
 
 StateDir = Annotated[str, AfterValidator(_may_be_ours)]
