@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from gym_core.datasets.hub import HUB, HUB_VARIABLE, HubFile, check_lock, fetch_hub_file, sha256_of
+from gym_core.datasets.digest import sha256_of
+from gym_core.datasets.hub import HUB, HUB_VARIABLE, HubFile, check_lock, fetch_hub_file
 from gym_core.errors import ConfigError
 
 LOCAL_COPY_VARIABLE = "BABYVISION_PARQUET"

@@ -12,7 +12,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gym_core.config.violations import violations
-from gym_core.datasets.hub import HUB, HUB_VARIABLE, HubFile, check_lock, fetch_hub_file, sha256_of
+from gym_core.datasets.digest import sha256_of
+from gym_core.datasets.hub import HUB, HUB_VARIABLE, HubFile, check_lock, fetch_hub_file
 from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.manifest import manifest_path
 from gym_core.datasets.parquet import read_parquet_rows

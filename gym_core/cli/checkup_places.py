@@ -1,12 +1,12 @@
 """What `gym doctor` finds on this machine's disks: the prepared data, room for results, the sandboxes' toolkit."""
 
-import hashlib
 import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gym_core.cli.terminal import counted
+from gym_core.datasets.digest import sha256_of
 from gym_core.types.checkup import CheckState, Finding
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def _read(path: Path) -> str:
                 assets.get(sha256)
     if not rows:
         raise ValueError("the file holds no task")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = sha256_of(path)
     late = f", {unread} of them not compared for lack of time" if unread else ""
     return f"{counted(rows, 'task')}, {counted(len(known), 'picture')}{late}; sha256 {digest[:16]}"
 

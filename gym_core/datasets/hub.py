@@ -4,13 +4,13 @@ The hash of a file that nobody published one for is recorded when it is first se
 an error from then on.
 """
 
-import hashlib
 import json
 import os
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from gym_core.datasets.digest import sha256_of
 from gym_core.types.wire import Wire
 
 HUB_VARIABLE = "HF_ENDPOINT"
@@ -60,11 +60,6 @@ def fetch_hub_file(file: HubFile, path: Path, *, hub: str) -> None:
         raise ValueError(f"download of {url} failed: {error}") from error
     finally:
         partial.unlink(missing_ok=True)
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def check_lock(origin: str, path: Path, lock_path: Path) -> str:

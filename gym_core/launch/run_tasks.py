@@ -1,6 +1,5 @@
 """The tasks of a run: from a prepared dataset into the run's own files."""
 
-import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -125,8 +124,3 @@ def copy_asset(source: AssetStore, target: AssetStore, sha256: str) -> None:
         raise ConfigError(what) from None
     except OSError:
         target.put(source.get(sha256))
-
-
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

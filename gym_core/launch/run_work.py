@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from gym_core.capture.images import AssetStore
+from gym_core.datasets.digest import sha256_of
 from gym_core.episode import EpisodeServers, EpisodeStorage
 from gym_core.launch.activity import Playing
 from gym_core.launch.identity import identity_hash
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry
 from gym_core.launch.player import EpisodePlayer, PendingTasks, SequencingPlayer
-from gym_core.launch.run_tasks import choose_dataset, file_sha256, load_tasks
+from gym_core.launch.run_tasks import choose_dataset, load_tasks
 from gym_core.rollout.collect import PlayEpisode
 from gym_core.rollout.output import OutputFiles, RunManifest, RunOutput, may_be_mended
 from gym_core.rollout.plan import plan_rollouts
@@ -101,7 +102,7 @@ class DatasetWork:
             run_hash=identity_hash(identity),
             identity=identity,
             versions=self._job.setting.versions,
-            datasets={dataset.name: {"path": dataset.path, "sha256": file_sha256(Path(dataset.path))}},
+            datasets={dataset.name: {"path": dataset.path, "sha256": sha256_of(Path(dataset.path))}},
             prices=self._job.setting.environment.prices,
             options=self._job.options.model_dump(mode="json"),
             argv=self._job.setting.argv,
