@@ -1,13 +1,13 @@
 """The Docker provider: containers without a network, and our own process 1 in each of them."""
 
 import asyncio
-import ipaddress
 from functools import partial
 from pathlib import Path
 
 from gym_core.errors import SandboxError, SandboxUnavailable
 from gym_core.sandbox.box import init
 from gym_core.sandbox.box.box import BoxSandbox
+from gym_core.sandbox.box.entry import must_be_admissible, must_be_new
 from gym_core.sandbox.box.seccomp import seccomp_filter
 from gym_core.sandbox.contract import ModelOnly, SandboxInfo, SandboxSpec, SweepReport
 from gym_core.sandbox.providers.docker.cell import DockerCell, Site
@@ -122,16 +122,8 @@ class DockerProvider:
         raise SandboxUnavailable(f"docker: image {name!r} was pulled and is not there; {_BUILD}")
 
     def _admit(self, sandbox_id: SafeId, spec: SandboxSpec) -> None:
-        if sandbox_id in self._boxes:
-            raise SandboxError(f"a sandbox with the id {sandbox_id!r} is alive")
-        if isinstance(spec.network, ModelOnly):
-            _must_be_literal(spec.network.host)
-        limit, asked = self._config.max_memory_mib, spec.resources.memory_mib
-        lent = sum(box.spec.resources.memory_mib for box in self._boxes.values())
-        if limit is not None and lent + asked > limit:
-            raise SandboxUnavailable(
-                f"docker: {asked} MiB more than the {lent} MiB lent would pass max_memory_mib {limit}"
-            )
+        must_be_new(sandbox_id, self._boxes)
+        must_be_admissible(spec, self._boxes, max_memory_mib=self._config.max_memory_mib, provider="docker")
 
     def _forget(self, sandbox_id: SafeId, box: BoxSandbox) -> None:
         if self._boxes.get(sandbox_id) is box:
@@ -158,11 +150,3 @@ def must_limit(engine: EngineInfo) -> None:
         )
     if not any(option.startswith("name=seccomp") for option in engine.security):
         raise SandboxUnavailable("docker: the engine has no system-call filter; use one with seccomp")
-
-
-def _must_be_literal(host: str) -> None:
-    """A name would be looked up anew at every connection, and could lead elsewhere."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError as error:
-        raise SandboxUnavailable(f"docker: model_only needs a literal address, not {host!r}") from error

@@ -1,14 +1,14 @@
 """The embedded provider: sandboxes on this host, without root, Docker or a firewall."""
 
 import asyncio
-import ipaddress
 import logging
 from collections.abc import Sequence
 from functools import partial
 
-from gym_core.errors import SandboxError, SandboxUnavailable
+from gym_core.errors import SandboxUnavailable
 from gym_core.sandbox.box.box import BoxSandbox
-from gym_core.sandbox.contract import ModelOnly, Mount, SandboxInfo, SandboxSpec, SweepReport
+from gym_core.sandbox.box.entry import must_be_admissible, must_be_new
+from gym_core.sandbox.contract import Mount, SandboxInfo, SandboxSpec, SweepReport
 from gym_core.sandbox.providers.local.bubblewrap import init_interpreter
 from gym_core.sandbox.providers.local.cell import Cell
 from gym_core.sandbox.providers.local.host import Host, LocalSandboxConfig, survey
@@ -94,20 +94,12 @@ class LocalProvider:
             self._host = None
 
     def _admit(self, sandbox_id: SafeId, spec: SandboxSpec) -> None:
-        if sandbox_id in self._boxes:
-            raise SandboxError(f"a sandbox with the id {sandbox_id!r} is alive")
+        must_be_new(sandbox_id, self._boxes)
         if spec.image is not None:
             raise SandboxUnavailable(
                 f"local sandboxes have no images; leave `image` out, or use a provider that runs {spec.image!r}"
             )
-        if isinstance(spec.network, ModelOnly):
-            _must_be_literal(spec.network.host)
-        limit, asked = self._config.max_memory_mib, spec.resources.memory_mib
-        lent = sum(box.spec.resources.memory_mib for box in self._boxes.values())
-        if limit is not None and lent + asked > limit:
-            raise SandboxUnavailable(
-                f"local sandboxes: {asked} MiB more than the {lent} MiB lent would pass max_memory_mib {limit}"
-            )
+        must_be_admissible(spec, self._boxes, max_memory_mib=self._config.max_memory_mib, provider="local sandboxes")
 
     def _with_toolkit(self, spec: SandboxSpec) -> SandboxSpec:
         toolkit = self._config.toolkit
@@ -138,11 +130,3 @@ class LocalProvider:
             for box in self._boxes.values()
             if box.init_pid is not None
         ]
-
-
-def _must_be_literal(host: str) -> None:
-    """A name would be looked up anew at every connection, and could lead elsewhere."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError as error:
-        raise SandboxUnavailable(f"local sandboxes: model_only needs a literal address, not {host!r}") from error
