@@ -4,17 +4,15 @@ The rows have BabyVision's fields, so the same environment, judge and prompt ser
 analysis may see (gold, level, the boxes that hold the evidence) stays outside `responses_create_params`.
 """
 
-import io
 from pathlib import Path
 
-from PIL import Image
 from pydantic import ValidationError
 
 from benchmarks.visual_puzzles_opencode.puzzles.contract import GENERATOR_VERSION
 from benchmarks.visual_puzzles_opencode.puzzles.registry import SUBTYPES
 from benchmarks.visual_puzzles_opencode.selection import PrepareArgs, PuzzleTask, puzzle_tasks
 from gym_core.config.violations import violations
-from gym_core.datasets.images import PreparedImage
+from gym_core.datasets.images import PreparedImage, png_of
 from gym_core.datasets.prepared import write_dataset
 from gym_core.datasets.visual_question import VisualQuestion, to_task_row
 from gym_core.errors import ConfigError
@@ -41,7 +39,7 @@ def _row_with_image(task: PuzzleTask) -> tuple[JsonObject, PreparedImage]:
         taskset=TASKSET,
         category=SUBTYPES[task.subtype].CATEGORY,
         subtype=task.subtype,
-        image=PreparedImage.from_bytes(_png(puzzle.image), row=str(task.task_id)),
+        image=PreparedImage.from_bytes(png_of(puzzle.image), row=str(task.task_id)),
         question=puzzle.question,
         ans_type="choice" if puzzle.options else "blank",
         gold=puzzle.answer,
@@ -55,9 +53,3 @@ def _row_with_image(task: PuzzleTask) -> tuple[JsonObject, PreparedImage]:
         "roi": [list(box) for box in puzzle.roi],
     }
     return to_task_row(question, instruction=None) | origin, question.image
-
-
-def _png(image: Image.Image) -> bytes:
-    png = io.BytesIO()
-    image.save(png, "PNG")
-    return png.getvalue()
