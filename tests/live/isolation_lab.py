@@ -105,7 +105,7 @@ def probe_config(*, passive: bool, secret: str) -> str:
 
 
 async def probe_sandbox() -> dict[str, object]:
-    provider = LocalProvider(LocalSandboxConfig(state_dir=sys.argv[1]))
+    provider = LocalProvider(LocalSandboxConfig(state_dir=f"{sys.argv[1]}/boxes"))
     try:
         spec = SandboxSpec(network=ModelOnly(host=HOST, port=MODEL_PORT), resources=RESOURCES)
         sandbox = await provider.create("probe", spec)
