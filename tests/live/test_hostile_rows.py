@@ -47,11 +47,11 @@ ACTS = [
     Act(
         "forks",
         r"timeout|Resource temporarily|fork",
-        or_ends=r"OpenCode ended|time limit|limit is used up|Server disconnected|did not start",
+        or_ends=r"OpenCode (ended|failed)|time limit|limit is used up|Server disconnected|did not start",
     ),
-    Act("memory", r"Killed|MemoryError|refused_after_mib|137", or_ends=r"OpenCode ended|time limit"),
+    Act("memory", r"Killed|MemoryError|refused_after_mib|137", or_ends=r"OpenCode (ended|failed)|time limit"),
     Act("disk", r'"written_mib": \{.*"/workspace": \d', then=EMPTY),
-    Act("flood", r"y{1000}", or_ends=r"OpenCode ended|time limit"),  # it keeps all output in memory
+    Act("flood", r"y{1000}", or_ends=r"OpenCode (ended|failed)|time limit"),  # it keeps all output in memory
     Act("daemons hostile-row", r'\{"left": 3\}', or_ends="time limit"),  # it waits for whoever holds the pipe
 ]
 
