@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TINY_VLM_STAMP := $(VENV)/.tiny-vlm-installed
 DEMO_OUTPUT ?= results/demo/puzzles.jsonl
+# Live tests kill real processes and flood real kernels: one that fails is tried once more, and is named at the end.
+LIVE_PYTEST := $(BIN)/python -m pytest --reruns 1 -rsR
 
 .PHONY: setup toolkit demo test test-live test-docker test-opensandbox test-viewer screenshots tiny-vlm vllm test-vllm train-tiny lint schema bench clean
 
@@ -46,20 +48,20 @@ test: setup
 
 # Needs the toolkit; takes minutes.
 test-live: toolkit tiny-vlm
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or live) and not vllm and not docker and not opensandbox and not viewer"
+	$(LIVE_PYTEST) -n 2 --dist loadfile -m "(slow or live) and not vllm and not docker and not opensandbox and not viewer"
 
 # The Docker provider, and `docker compose up`, on a real engine that is started for it where that can be.
 test-docker: toolkit
-	$(BIN)/python -m tests.live.docker_engine $(BIN)/python -m pytest -rs -m docker
+	$(BIN)/python -m tests.live.docker_engine $(LIVE_PYTEST) -m docker
 
 # The OpenSandbox provider, and `docker compose` with it, on the real opensandbox-server before such an engine, with
 # stand-ins for its two images. Skips with the reason where neither can be started.
 test-opensandbox: toolkit
-	$(BIN)/python -m tests.live.opensandbox_server $(BIN)/python -m pytest -rs -m opensandbox
+	$(BIN)/python -m tests.live.opensandbox_server $(LIVE_PYTEST) -m opensandbox
 
 # The page of `gym view` in a real headless Chromium: one on the path, or Debian's, fetched once and not installed.
 test-viewer: setup
-	$(BIN)/python -m pytest -rs -n 2 --dist loadfile -m viewer tests/live/viewer
+	$(LIVE_PYTEST) -n 2 --dist loadfile -m viewer tests/live/viewer
 
 # The pictures of that page in the documents, of the demo's run.
 screenshots: setup
@@ -68,7 +70,7 @@ screenshots: setup
 
 # The tiny policy's server beside the real vLLM, wire by wire. Minutes, most of them the installation.
 test-vllm: tiny-vlm vllm
-	$(BIN)/python -m pytest -rs -m vllm
+	$(LIVE_PYTEST) -m vllm
 
 lint: setup
 	$(BIN)/ruff check .
