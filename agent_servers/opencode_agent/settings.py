@@ -140,6 +140,8 @@ def make_environment(*, max_output_tokens: int, timezone: str) -> dict[str, str]
         "XDG_CACHE_HOME": f"{STATE_DIR}/cache",
         "XDG_STATE_HOME": f"{STATE_DIR}/state",
         "TMPDIR": "/tmp",  # a constant: it is printed in a tool's description
+        "MPLBACKEND": "Agg",
+        "MPLCONFIGDIR": f"{STATE_DIR}/matplotlib",  # else it warns that it cannot write into XDG_CONFIG_HOME
         "PATH": f"{TOOLKIT}/bin:/usr/local/bin:/usr/bin:/bin",  # with rg, which OpenCode would download
         "NO_COLOR": "1",
         "TERM": "dumb",

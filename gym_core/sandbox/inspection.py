@@ -16,8 +16,8 @@ from gym_core.types.session import SandboxEnforcement
 _PROGRAMS = """
 printf 'OpenCode '
 opencode --version && rg --version | head -n 1 && python3 -c '
-import platform, PIL, cv2, numpy, scipy
-print("Python", platform.python_version(), "with pillow, opencv, numpy, scipy")'
+import platform, PIL, av, cv2, matplotlib, numpy, scipy
+print("Python", platform.python_version(), "with pillow, opencv, numpy, scipy, matplotlib, av")'
 """
 _ANSWER = b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"
 _TTL_S = 300.0

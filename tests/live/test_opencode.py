@@ -180,7 +180,9 @@ async def test_each_call_goes_on_where_the_last_one_ended() -> None:
 async def test_the_sandbox_has_what_opencode_would_fetch() -> None:
     grep = Calls("grep", json.dumps({"pattern": "needle", "path": "/workspace"}))
     write = Calls("write", json.dumps({"filePath": "/workspace/hay.txt", "content": "a needle\n"}))
-    python = bash("python3 -c 'import cv2, numpy, scipy, PIL; print(\"all here\")'; date +%Z; pwd; echo $TMPDIR")
+    python = bash(
+        "python3 -c 'import av, cv2, matplotlib.pyplot, numpy, scipy, PIL; print(\"all here\")'; date +%Z; pwd; echo $TMPDIR"
+    )
     async with stage(script(Says("", (write,)), Says("", (grep, python)), ANSWER)) as it:
         reply = await it.play()
     outputs = [str(item.output) for item in reply.output if isinstance(item, FunctionCallOutput)]

@@ -142,6 +142,22 @@ def test_python_crops_measures_and_writes_an_image(built: Cache) -> None:
     assert (done.returncode, done.stdout) == (0, "2 100\n"), done.stderr
 
 
+def test_python_draws_a_chart_and_reads_back_a_video_without_a_display(built: Cache) -> None:
+    program = (
+        "import matplotlib.pyplot as plt, av, numpy, time\n"
+        "plt.plot([1, 3, 2]); plt.title('a chart'); plt.savefig('chart.png')\n"
+        "with av.open('film.mp4', 'w') as film:\n"
+        "    stream = film.add_stream('h264', rate=10); stream.width = stream.height = 64; stream.pix_fmt = 'yuv420p'\n"
+        "    frames = [av.VideoFrame.from_ndarray(numpy.full((64, 64, 3), 25 * k, numpy.uint8)) for k in range(10)]\n"
+        "    film.mux([packet for frame in [*frames, None] for packet in stream.encode(frame)])\n"
+        "with av.open('film.mp4') as film:\n"
+        "    means = [frame.to_ndarray(format='gray').mean() for frame in film.decode(video=0)]\n"
+        "print(plt.get_backend().lower(), len(means), means == sorted(means))"
+    )
+    done = _run_inside(built.toolkits[0], built.folder / "home", ["bin/python3", "-c", program], MPLBACKEND="Agg")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "agg 10 True\n", "")
+
+
 def test_opencode_finds_its_config_folder_installed_and_writes_nothing_into_it(built: Cache) -> None:
     root = built.toolkits[0]
     done = _run_inside(

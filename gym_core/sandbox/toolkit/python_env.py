@@ -24,10 +24,12 @@ home="${{0%/*}}/../python"
 LD_LIBRARY_PATH="$home/lib${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}" exec "$home/bin/{name}" "$@"
 """
 _PROBE = """
-import json, re, sys
-import cv2, numpy, PIL.Image, PIL.ImageDraw, scipy.ndimage, scipy.optimize, scipy.spatial
+import io, json, re, sys
+import av, cv2, matplotlib.pyplot, numpy, PIL.Image, PIL.ImageDraw, scipy.ndimage, scipy.optimize, scipy.spatial
 image = numpy.zeros((8, 8, 3), numpy.uint8)
 assert cv2.imdecode(cv2.imencode(".png", image)[1], 1).shape == image.shape
+matplotlib.pyplot.figure().savefig(io.BytesIO())
+assert {"h264", "mpeg4"} <= av.codecs_available
 mapped = {line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if re.search(r" /", line)}
 print(json.dumps({"python": sys.version.split()[0], "mapped": sorted(mapped)}))
 """
@@ -73,7 +75,7 @@ def probe_python(root: Path) -> str:
     output = run_tool(
         [str(root / "bin" / "python3"), "-I", "-B", "-c", _PROBE],
         what="importing the Python packages as a sandbox would",
-        env={},
+        env={"MPLBACKEND": "Agg"},
         cwd=Path("/"),
         timeout_s=120.0,
         unprivileged=True,
