@@ -62,6 +62,7 @@ def metrics_lines(report: MetricsReport) -> list[str]:
     lines += _section("passes", _passes(report))
     lines += _section("by category", _estimates(report.by_category))
     lines += _section("by subtype", _estimates(report.by_subtype))
+    lines += _section("measured by the environment, by subtype", _measures(report))
     lines += _section("failures", _failures(report))
     for title, spreads in (
         ("tool calls a rollout", report.tool_calls),
@@ -159,6 +160,22 @@ def _passes(report: MetricsReport) -> list[tuple[str, ...]]:
         )
         for score in report.passes
     ]
+
+
+def _measures(report: MetricsReport) -> list[tuple[str, ...]]:
+    """A row a subtype, a column a measure; the means over all are among the metrics."""
+    subtypes = sorted({name for measure in report.measures.values() for name in measure.by_subtype})
+    if not subtypes:
+        return []
+    rows = [
+        (subtype, *(_mean_text(measure.by_subtype.get(subtype)) for measure in report.measures.values()))
+        for subtype in subtypes
+    ]
+    return [("", *report.measures), *rows]
+
+
+def _mean_text(estimate: Estimate | None) -> str:
+    return "-" if estimate is None or estimate.mean is None else f"{estimate.mean:.2f}"
 
 
 def _failures(report: MetricsReport) -> list[tuple[str, ...]]:

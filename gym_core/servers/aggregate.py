@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from gym_core.statistics.clustered_mean import estimate
 from gym_core.statistics.outcome import Outcome
@@ -37,6 +37,7 @@ class _Row(BaseModel):
     task_index: int = Field(default=0, alias="_ng_task_index")
     rollout_index: int | None = Field(default=None, alias="_ng_rollout_index")
     """None: the next one of its task."""
+    measures: dict[str, FiniteFloat] = Field(default={}, alias="_gym_measures")
 
     def outcome(self, repeat: int) -> Outcome:
         return Outcome(
@@ -50,6 +51,7 @@ class _Row(BaseModel):
             tool_calls={},
             tokens={},
             seconds={},
+            measures=self.measures,
         )
 
 

@@ -4,6 +4,7 @@ Authors subclass `ResourcesServer`, name their `task_type` and write `verify`. T
 """
 
 import logging
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
@@ -132,6 +133,9 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
     config_type = ResourcesServerConfig
     task_type: ClassVar[type[TaskData]] = TaskData
     own_paths: ClassVar[tuple[str, ...]] = ("/v1/sandboxes/",)
+    measured_columns: ClassVar[tuple[str, ...]] = ()
+    """Columns of `details` that hold a number (or a bool) whose mean is worth telling: a run's metrics have it as
+    `mean/NAME`, by subtype too. A row where one is absent or null counts for nothing in that mean."""
 
     def __init__(self, config: ResourcesConfigT, context: ServerContext) -> None:
         super().__init__(config, context)
@@ -270,11 +274,17 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
 
     async def _verify_route(self, request: Request) -> Response:
         flat = msgspec.json.decode(await request.body(), type=dict[str, object])
-        verification = await self.grade(verify_request_from_flat(flat))
+        verification = self._with_measures(await self.grade(verify_request_from_flat(flat)))
         # NeMo's shape: the request's own columns with the grade's beside them.
         return Response(
             msgspec.json.encode({**flat, **verification_to_flat(verification)}), media_type="application/json"
         )
+
+    def _with_measures(self, verification: Verification) -> Verification:
+        found = {name: verification.details.get(name) for name in self.measured_columns}
+        numbers = {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}
+        measures = {name: number for name, number in numbers.items() if math.isfinite(number)}
+        return verification.model_copy(update={"measures": measures}) if measures else verification
 
     async def grade(self, request: VerifyRequest) -> Verification:
         """A verification, whatever happens: a failing grader masks its sample and never breaks the episode."""

@@ -38,14 +38,19 @@ def clustered_mean(clusters: Iterable[Sequence[float]]) -> ClusteredMean:
 
 def estimate(rewards_by_task: Iterable[Sequence[float]]) -> Estimate:
     """Mean reward over all rollouts with its interval, clustered by task. Rewards lie in [0, 1]."""
-    found = clustered_mean(rewards_by_task)
-    if found.mean is None or found.half_width_95 is None:
-        return Estimate(mean=found.mean, tasks=found.clusters, rollouts=found.values)
+    found = estimate_of_any(rewards_by_task)
+    if found.ci_low_95 is None or found.ci_high_95 is None:
+        return found
     # Rewards lie in [0, 1], so their mean does: cutting the interval there takes nothing from its coverage.
+    return found.model_copy(update={"ci_low_95": max(0.0, found.ci_low_95), "ci_high_95": min(1.0, found.ci_high_95)})
+
+
+def estimate_of_any(values_by_task: Iterable[Sequence[float]]) -> Estimate:
+    """The same of values of any range."""
+    found = clustered_mean(values_by_task)
+    mean, half = found.mean, found.half_width_95
+    if mean is None or half is None:
+        return Estimate(mean=mean, tasks=found.clusters, rollouts=found.values)
     return Estimate(
-        mean=found.mean,
-        ci_low_95=max(0.0, found.mean - found.half_width_95),
-        ci_high_95=min(1.0, found.mean + found.half_width_95),
-        tasks=found.clusters,
-        rollouts=found.values,
+        mean=mean, ci_low_95=mean - half, ci_high_95=mean + half, tasks=found.clusters, rollouts=found.values
     )

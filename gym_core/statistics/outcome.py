@@ -1,7 +1,7 @@
 """What the statistics need of one rollout: small, so that a run keeps all of them in memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gym_core.types.rollout import RolloutRecord, RunRequest
 from gym_core.types.sample import SequenceSummary
@@ -44,6 +44,8 @@ class Outcome:
     sequences: SequenceSummary | None = None
     answer: str | None = None
     """As it was extracted; None when there was none, or the environment's rows have no such column."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """The environment's own numbers, by column."""
 
 
 def planned_of(request: RunRequest) -> PlannedRollout:
@@ -80,6 +82,7 @@ def outcome_of(record: RolloutRecord) -> Outcome:
         seconds=evidence.timing.model_dump(),
         sequences=evidence.sequences,
         answer=answer_of(record),
+        measures=record.verification.measures,
     )
 
 

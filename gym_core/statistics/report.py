@@ -4,12 +4,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gym_core.statistics.clustered_mean import estimate
+from gym_core.statistics.clustered_mean import estimate, estimate_of_any
 from gym_core.statistics.majority import Vote, majority_at_k
 from gym_core.statistics.outcome import Outcome, PlannedRollout
 from gym_core.statistics.pass_at_k import pass_at_k
 from gym_core.statistics.passes import average_passes, score_passes
-from gym_core.types.metrics import Coverage, Estimate, MetricsReport, PassScore, SequenceReport, Spread
+from gym_core.types.metrics import Coverage, Estimate, Measure, MetricsReport, PassScore, SequenceReport, Spread
 from gym_core.types.sample import DriftReason, SequenceSummary
 
 Kinded = Outcome | PlannedRollout
@@ -30,6 +30,7 @@ def aggregate(
     measured = [o for o in outcomes if o.reward is not None]
     fully_masked = {o.task_hash for o in masked} - by_task.keys()
     agreements = [o.agrees_with_matcher for o in outcomes if o.agrees_with_matcher is not None]
+    measures = _measures(measured)
     missing = expected - len(outcomes)
     reward = _estimate_of(outcomes, absent).model_copy(update={"missing": missing})
     passes = score_passes(
@@ -46,9 +47,11 @@ def aggregate(
             missing=missing,
             fully_masked_tasks=len(fully_masked),
         ),
-        key_metrics=_key_metrics(measured, by_task, passes),
+        key_metrics={f"mean/{name}": measure.overall.mean or 0.0 for name, measure in measures.items()}
+        | _key_metrics(measured, by_task, passes),
+        measures=measures,
         by_category=_split(outcomes, absent, lambda o: o.category),
-        by_subtype=_split(outcomes, absent, lambda o: f"{o.category}/{o.subtype}" if o.subtype else ""),
+        by_subtype=_split(outcomes, absent, _subtype_key),
         pass_at=_pass_at(by_task),
         passes=passes,
         failures=dict(Counter(o.failure for o in outcomes if o.failure)),
@@ -123,6 +126,34 @@ def _key_metrics(
         metrics[f"avg@{average.passes}"] = average.mean
         metrics[f"avg@{average.passes}/std"] = average.std
     return metrics
+
+
+def _measures(measured: Sequence[Outcome]) -> dict[str, Measure]:
+    """Of the columns that the environment measures, in the order in which rows have them."""
+    names = dict.fromkeys(name for outcome in measured for name in outcome.measures)
+    return {name: _measure(name, [o for o in measured if name in o.measures]) for name in names}
+
+
+def _measure(name: str, having: Sequence[Outcome]) -> Measure:
+    by_subtype: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in having:
+        if key := _subtype_key(outcome):
+            by_subtype[key].append(outcome)
+    return Measure(
+        overall=_mean_of_column(name, having),
+        by_subtype={key: _mean_of_column(name, each) for key, each in sorted(by_subtype.items())},
+    )
+
+
+def _mean_of_column(name: str, having: Sequence[Outcome]) -> Estimate:
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for outcome in having:
+        by_task[outcome.task_hash].append(outcome.measures[name])
+    return estimate_of_any(by_task.values())
+
+
+def _subtype_key(of: Kinded) -> str:
+    return f"{of.category}/{of.subtype}" if of.subtype else ""
 
 
 def _pass_at(by_task: Mapping[str, list[float]]) -> dict[int, Estimate]:

@@ -137,6 +137,7 @@ def verification_to_flat(verification: Verification) -> JsonObject:
         **verification.details,
         "_gym_failure": failure.model_dump(mode="json") if failure else None,
         "_gym_details": list(verification.details),
+        "_gym_measures": verification.measures,
     }
 
 
@@ -157,6 +158,7 @@ def verification_from_flat(flat: JsonObject) -> Verification:
             "reward_components": flat.get("reward_components") or {},
             "failure": failure,
             "details": {name: flat[name] for name in flat.get("_gym_details", [])},
+            "measures": flat.get("_gym_measures", {}),
         },
     )
 

@@ -76,12 +76,23 @@ class SequenceReport(Wire):
         return self.drifted_rollouts / self.rollouts if self.rollouts else 0.0
 
 
+class Measure(Wire):
+    """The mean of a column that the environment measures, in that column's own unit."""
+
+    overall: Estimate
+    """Over the measured rollouts that have the column."""
+    by_subtype: dict[str, Estimate] = {}
+    """Keyed "category/subtype"; of subtypes in which some rollout has it."""
+
+
 class MetricsReport(Wire):
     environment: str
     reward: Estimate
     coverage: Coverage
     key_metrics: dict[str, float]
     """`mean/reward` and every other `mean/*`, pass@k, avg@k, majority@k, by name; fractions in [0, 1] unless named."""
+    measures: dict[str, Measure] = {}
+    """By column; their overall means are among the key metrics too."""
     by_category: dict[str, Estimate]
     by_subtype: dict[str, Estimate]
     """Keyed "category/subtype"."""

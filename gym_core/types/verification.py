@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from gym_core.errors import FailureKind, Outcome, outcome_of
 from gym_core.types.wire import JsonObject, Wire
@@ -26,6 +26,9 @@ class Verification(Wire):
     """Why the reward is zero or not a measurement; None for an ordinary grade."""
     details: JsonObject = {}
     """The environment's own columns: extracted answer, verdict, raw judge reply."""
+    measures: dict[str, FiniteFloat] = {}
+    """The numbers among them whose means a run's metrics give, as `mean/NAME`; one that is not here was not measured.
+    `ResourcesServer.measured_columns` fills it."""
 
     @property
     def is_masked(self) -> bool:

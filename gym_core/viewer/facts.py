@@ -69,6 +69,7 @@ class _Line(msgspec.Struct):
     sandbox: JsonObject | None = msgspec.field(name="_gym_sandbox", default=None)
     sequences: JsonObject | None = msgspec.field(name="_gym_sequences", default=None)
     failure: _Failure | None = msgspec.field(name="_gym_failure", default=None)
+    measures: dict[str, float] = msgspec.field(name="_gym_measures", default={})
     task_id: _TaskId | None = None
     response: _Response | None = None
     question: object = None
@@ -122,6 +123,7 @@ def read_facts(content: bytes, offset: int) -> RowFacts:
     usage = (line.response and line.response.usage) or _Usage()
     _check_numbers(line.finished_at, *timing.model_dump().values(), usage.input_tokens, usage.output_tokens)
     _check_numbers(line.index, line.repeat, line.attempts, *line.agent.tool_calls.values())
+    _check_numbers(*map(abs, line.measures.values()))
     failure = line.failure.kind if line.failure else None
     row = RolloutRow(
         id=line.rollout_id,
@@ -179,6 +181,7 @@ def _outcome(line: _Line, row: RolloutRow, evidence: EpisodeEvidence) -> Outcome
         seconds=evidence.timing.model_dump(),
         sequences=evidence.sequences,
         answer=kept_answer(line.extracted_answer),
+        measures={shown(name): value for name, value in line.measures.items()},
     )
 
 

@@ -34,6 +34,7 @@ class NoArguments(ToolArguments):
 
 class DominantColorServer(ToolResourcesServer[DominantColorTask, ToolResourcesServerConfig]):
     task_type = DominantColorTask
+    measured_columns = ("colors_in_place", "images_seen")
 
     def list_tools(self, task: DominantColorTask) -> list[Tool[Any]]:
         return [Tool("see_next_image", "Shows the next picture.", NoArguments, see_next_image)]

@@ -13,6 +13,7 @@ from resources_servers.geo3k_zoom.zoom import NAME, ZoomArguments, zoom
 class Geo3kServer(ToolResourcesServer[Geo3kTask, ToolResourcesServerConfig]):
     task_type = Geo3kTask
     needs_images = True
+    measured_columns = ("zoom_calls", "zoom_duplicates", "roi_recall", "roi_iou")
 
     def list_tools(self, task: Geo3kTask) -> list[Tool[Any]]:
         about = "Enlarge a part of the problem's image, to read small labels and marks. Gives the part as an image."

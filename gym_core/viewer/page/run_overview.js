@@ -110,6 +110,27 @@ function failures(detail, filter) {
   ];
 }
 
+/** Means of the environment's own columns: over all rollouts, then by subtype. Null where it has none. */
+export function measures(detail) {
+  const entries = Object.entries(detail.metrics.measures);
+  if (!entries.length) return null;
+  const subtypes = [...new Set(entries.flatMap(([, measure]) => Object.keys(measure.by_subtype)))].sort();
+  const line = (name, read) => h("tr", {}, h("th", { scope: "row" }, name), entries.map(([, measure]) => meanCell(read(measure))));
+  const head = h("thead", {}, h("tr", {}, h("td", {}), entries.map(([name]) => h("th", { scope: "col" }, words(name)))));
+  const bySubtype = subtypes.map((path) => line(path.slice(path.indexOf("/") + 1), (measure) => measure.by_subtype[path]));
+  return h(
+    "section",
+    { class: "panel measures", testid: "measures" },
+    h("h3", {}, "Measured by the environment, mean a rollout"),
+    h("div", { class: "panel-body" }, h("table", {}, head, h("tbody", {}, line("all", (measure) => measure.overall), bySubtype))),
+  );
+}
+
+function meanCell(estimate) {
+  if (!estimate || estimate.mean === null) return h("td", { class: "faint" }, "-");
+  return h("td", { title: `${counted(estimate.rollouts, "rollout")}${interval(estimate) ? `, 95 %: ${interval(estimate)}` : ""}` }, estimate.mean.toFixed(2));
+}
+
 function tools(metrics) {
   const items = Object.entries(metrics.tool_calls)
     .sort((a, b) => b[1].mean - a[1].mean)

@@ -3,7 +3,7 @@
 import { chip, message, rewardTone } from "./blocks.js";
 import { h, redraw, replace } from "./dom.js";
 import { reward, seconds, short, whole, words } from "./format.js";
-import { headline, inFlight, panels, runTitle, setup } from "./run_overview.js";
+import { headline, inFlight, measures, panels, runTitle, setup } from "./run_overview.js";
 import { poll } from "./polling.js";
 import { rolloutAddress } from "./routes.js";
 import { makeTable } from "./table.js";
@@ -116,6 +116,7 @@ export function showRun(app, source, run) {
       headline(detail),
       inFlight(detail),
       panels(detail, rows, filter),
+      measures(detail),
       setup(detail),
     );
     filterRows();

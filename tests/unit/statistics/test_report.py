@@ -146,8 +146,37 @@ def test_the_majority_is_counted_only_where_rows_say_what_was_answered(
 
 def test_a_report_from_before_these_fields_is_still_read() -> None:
     report = aggregate([outcome("a", 0, 1.0)], environment="e", expected=1).model_dump(mode="json")
-    for new in ("pass_at", "passes"):
+    for new in ("pass_at", "passes", "measures"):
         del report[new]
     for new in ("masked", "missing", "unmeasured_tasks"):
         del report["reward"][new]
     assert MetricsReport.model_validate(report).reward.mean == 1.0
+
+
+def measured(task: str, repeat: int, reward: float | None, subtype: str, **measures: float) -> Outcome:
+    return Outcome(task, repeat, reward, "c", subtype, None, None, {}, {}, {}, measures=measures)
+
+
+def test_the_environments_own_numbers_are_averaged_over_the_rollouts_that_have_them() -> None:
+    outcomes = [
+        measured("a", 0, 1.0, "s", look_calls=4.0, roi_recall=0.5),
+        measured("a", 1, 0.0, "s", look_calls=0.0),
+        measured("b", 0, 0.0, "t", look_calls=-1.0, roi_recall=1.0),
+        measured("d", 0, None, "t", look_calls=99.0),
+        measured("e", 0, 1.0, ""),
+    ]
+    report = aggregate(outcomes, environment="e", expected=5)
+    assert list(report.measures) == ["look_calls", "roi_recall"]
+    calls, recall = report.measures.values()
+    assert (calls.overall.mean, calls.overall.tasks, calls.overall.rollouts) == (1.0, 2, 3)
+    assert (recall.overall.mean, recall.overall.rollouts) == (0.75, 2)
+    assert {name: found.mean for name, found in calls.by_subtype.items()} == {"c/s": 2.0, "c/t": -1.0}
+    assert (report.key_metrics["mean/look_calls"], report.key_metrics["mean/roi_recall"]) == (1.0, 0.75)
+    assert calls.overall.ci_high_95 is not None
+    assert calls.overall.ci_high_95 > 1.0  # of any unit: not cut off as a reward's
+
+
+def test_a_column_that_is_called_as_one_of_the_runs_own_means_does_not_take_its_place() -> None:
+    named_reward = Outcome("a", 0, 1.0, "c", "s", None, None, {}, {}, {}, measures={"reward": 7.0})
+    report = aggregate([named_reward], environment="e", expected=1)
+    assert report.key_metrics["mean/reward"] == 1.0

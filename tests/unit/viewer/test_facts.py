@@ -33,12 +33,19 @@ def test_a_runs_own_line_is_read(row: JsonObject) -> None:
         {"response": {"output": [], "usage": {"output_tokens": 2**62}}},
         {"reward": 2.0},
         {"_ng_rollout_id": "../x"},
+        {"_gym_measures": {"look_calls": 1e300}},
+        {"_gym_measures": {"look_calls": "many"}},
     ],
     ids=str,
 )
 def test_a_line_with_a_number_or_a_name_that_no_run_writes_is_refused(row: JsonObject, change: JsonObject) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_facts(msgspec.json.encode(row | change), 0)
+
+
+def test_the_numbers_that_an_environment_measures_are_read(row: JsonObject) -> None:
+    line = msgspec.json.encode(row | {"_gym_measures": {"look_calls": 2, "balance": -0.5}})
+    assert read_facts(line, 0).outcome.measures == {"look_calls": 2.0, "balance": -0.5}
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"NaN", b"true", b'"9"'])
