@@ -9,6 +9,7 @@ from agent_servers.tool_agent.budgets import Budgets, Ending
 from agent_servers.tool_agent.dialects.names import DialectName, dialect_of
 from agent_servers.tool_agent.dialects.openai import ToolImages
 from agent_servers.tool_agent.loop import Policy, ToolLoop
+from agent_servers.tool_agent.shown_images import ShownPixels
 from agent_servers.tool_agent.toolbox import Toolbox
 from gym_core.errors import AgentError, FailureKind, InvalidTask
 from gym_core.servers.agent import AgentServer, AgentServerConfig, AgentSession, Turn
@@ -22,6 +23,10 @@ class ToolAgentConfig(AgentServerConfig):
     """How the model writes its calls: by the endpoint's own tool calling, or in its text."""
     tool_images: ToolImages = "user"
     """Where the pictures of a tool go in the dialect "openai": many chat templates take none in a tool message."""
+    explain_calls: bool = True
+    """Whether the system prompt says how a text dialect writes calls; false where the task's own prompt does."""
+    shown_pixels: ShownPixels | None = None
+    """What pictures are scaled to before the model is shown them; tools keep them as they are. None scales none."""
     budgets: Budgets = Budgets()
 
 
@@ -34,9 +39,10 @@ class ToolAgent(AgentServer[ToolAgentConfig]):
         limit_s = self.config.timeout_s
         access = session.request.model
         policy = Policy(self.context.pool.service(access.base_url, access.api_key), access, limit_s + _GRACE_S)
-        toolbox = Toolbox(session.request.tool_accesses, self.context.pool)
+        toolbox = Toolbox(session.request.tool_accesses, self.context.pool, self.config.shown_pixels)
         dialect = dialect_of(self.config.dialect, tool_images=self.config.tool_images)
-        loop = ToolLoop(policy, toolbox, dialect, self._budgets(body))
+        explains = self.config.explain_calls
+        loop = ToolLoop(policy, toolbox, dialect, self._budgets(body), explains_calls=explains)
         record = loop.record
         try:
             async with asyncio.timeout(limit_s):
@@ -45,7 +51,7 @@ class ToolAgent(AgentServer[ToolAgentConfig]):
             record.end(Ending.TIMEOUT, AgentError("the time limit came first", kind=FailureKind.AGENT_TIMEOUT))
         finally:
             session.report = record.report()
-        return Turn(output=record.output, usage=record.usage, failure=record.failure)
+        return Turn(output=record.output, usage=record.usage, failure=record.failure, ending=record.ending)
 
     def _budgets(self, body: ResponsesBody) -> Budgets:
         """The block's, made tighter by what the row says."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from agent_servers.tool_agent.budgets import BUDGET_WORDS, Budgets, Ending, Used, budget_failure
+from agent_servers.tool_agent.budgets import BUDGET_WORDS, Budgets, Ending, Used, budget_failure, tokens_failure
 from agent_servers.tool_agent.dialects.contract import Action, BadCall, CallResult, Dialect, ToolCall, call_id
-from agent_servers.tool_agent.toolbox import Toolbox, pixels_of
+from agent_servers.tool_agent.toolbox import Toolbox, pixels_of, prompt_images
 from gym_core.errors import EpisodeError, FailureKind
 from gym_core.http.client import ServiceClient
 from gym_core.servers.chat import (
@@ -79,7 +79,10 @@ class Record:
 class ToolLoop:
     """`await play()` once, then read `record`."""
 
-    def __init__(self, policy: Policy, toolbox: Toolbox, dialect: Dialect, budgets: Budgets) -> None:
+    def __init__(
+        self, policy: Policy, toolbox: Toolbox, dialect: Dialect, budgets: Budgets, *, explains_calls: bool = True
+    ) -> None:
+        self._explains_calls = explains_calls
         self._policy = policy
         self._toolbox = toolbox
         self._dialect = dialect
@@ -91,8 +94,10 @@ class ToolLoop:
     async def play(self, body: ResponsesBody) -> None:
         """To an ending, which is in `record`. Raises InvalidTask, and nothing else but for bugs and cancellation."""
         functions = self._toolbox.functions
-        self._messages = chat_messages(body)
-        if told := self._dialect.system_text(functions):
+        self._messages = chat_messages(await self._toolbox.shown(body))
+        if self._budgets.prompt_images_count:
+            self.record.used.prompt_images = len(prompt_images(body))
+        if self._explains_calls and (told := self._dialect.system_text(functions)):
             add_to_system(self._messages, told)
         self._fields = self._request_fields(body) | self._dialect.request_fields(functions)
         try:
@@ -116,7 +121,10 @@ class ToolLoop:
         self.record.notes |= dict.fromkeys(f"form:{form}" for form in _forms(action))
         self._keep(completion, action)
         self.record.used.turns += 1
-        if cut := completion.cut(context_tokens=self._policy.access.context_tokens):
+        cut = completion.cut(context_tokens=self._policy.access.context_tokens)
+        if self._is_out_of_tokens(cut):
+            self.record.end(Ending.TOKEN_BUDGET, tokens_failure())
+        elif cut:
             self.record.end(_ending_of(cut), cut)
         elif not action.calls:
             empty = completion.empty()
@@ -126,8 +134,18 @@ class ToolLoop:
         else:
             await self._run(action.calls)
 
+    def _is_out_of_tokens(self, cut: EpisodeError | None) -> bool:
+        """An answer that is whole may end where the budget does."""
+        left = self.record.used.tokens_left(self._budgets)
+        return left is not None and (left < 0 or (left == 0 and cut is not None))
+
     async def _ask(self, **more: object) -> Completion | None:
         """The model's next answer; None when there is none, which ends the record."""
+        if (left := self.record.used.tokens_left(self._budgets)) is not None:
+            if left <= 0:
+                self.record.end(Ending.TOKEN_BUDGET, tokens_failure())
+                return None
+            more = {"max_tokens": min(self._fields["max_tokens"], left)} | more
         request = msgspec.json.encode(self._fields | {"messages": self._messages} | more)
         try:
             reply = await self._policy.client.send(
@@ -138,6 +156,7 @@ class ToolLoop:
             self.record.end(_ending_of(error), error)
             return None
         self.record.usage = _sum(self.record.usage, completion.usage)
+        self.record.used.count_tokens(completion.usage)
         return completion
 
     def _keep(self, completion: Completion, action: Action) -> None:

@@ -1,5 +1,6 @@
 """The tools of a session as the agent reaches them: over HTTP, in the resources server that offered them."""
 
+import asyncio
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from agent_servers.tool_agent.dialects.contract import BadCall, ToolCall
+from agent_servers.tool_agent.shown_images import ShownPixels, shown_body, shown_parts
 from gym_core.capture.images import parse_data_url
 from gym_core.errors import FailureKind, InvalidTask, TransportError, boundary
 from gym_core.http.client import HttpPool, ServiceClient
@@ -26,7 +28,9 @@ class _Place:
 
 
 class Toolbox:
-    def __init__(self, accesses: Sequence[ToolAccess], pool: HttpPool) -> None:
+    def __init__(self, accesses: Sequence[ToolAccess], pool: HttpPool, shown_pixels: ShownPixels | None = None) -> None:
+        """`shown_pixels`: what pictures are scaled to on their way to the model; None leaves them as they are."""
+        self._shown_pixels = shown_pixels
         self._places = [_Place(access, pool.service(access.url, access.token)) for access in accesses]
         self._place_of = {
             function.name: place for place in reversed(self._places) for function in place.access.functions
@@ -43,10 +47,17 @@ class Toolbox:
         if not needing:
             return
         with boundary(InvalidTask, "images of the task"):
-            contents = [parse_data_url(part.image_url) for part in _prompt_images(body)]
+            contents = [parse_data_url(part.image_url) for part in prompt_images(body)]
         for place in needing:
             for index, content in enumerate(contents):
                 await place.client.call_raw("PUT", f"/images/{index}", content)
+
+    async def shown(self, body: ResponsesBody) -> ResponsesBody:
+        """The body as the model is shown it. Raises InvalidTask."""
+        if self._shown_pixels is None:
+            return body
+        with boundary(InvalidTask, "images of the task"):
+            return await asyncio.to_thread(shown_body, body, self._shown_pixels)
 
     async def call(self, call: ToolCall | BadCall) -> ToolReply:
         """What a call gives; a bad one, or one of no tool, gives words for the model.
@@ -70,7 +81,11 @@ class Toolbox:
                 raise
             raw = await place.client.call_raw("POST", "/tools", body, timeout_s=CALL_TIMEOUT_S)
         try:
-            return ToolReply.from_json(raw)
+            reply = ToolReply.from_json(raw)
+            if self._shown_pixels is None:
+                return reply
+            content = await asyncio.to_thread(shown_parts, reply.content, self._shown_pixels)
+            return reply.model_copy(update={"content": content})
         except ValueError as error:
             raise TransportError(f"{place.client.url}/tools: not a tool's reply: {error}") from error
 
@@ -79,7 +94,7 @@ def _error(text: str) -> ToolReply:
     return ToolReply(content=[InputText(text=text)], is_error=True)
 
 
-def _prompt_images(body: ResponsesBody) -> list[InputImage]:
+def prompt_images(body: ResponsesBody) -> list[InputImage]:
     messages = (item for item in body.items if isinstance(item, InputMessage) and item.role == "user")
     return [part for message in messages for part in message.parts if isinstance(part, InputImage)]
 

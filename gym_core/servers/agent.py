@@ -98,6 +98,8 @@ class Turn:
     output: list[OutputItem]
     usage: Usage = Usage()
     failure: EpisodeError | None = None
+    ending: str | None = None
+    """How it ended, in a word of the harness: what a grader finds as `metadata["ending"]` of the reply."""
 
 
 class AgentServer(Server[AgentConfigT]):
@@ -276,5 +278,6 @@ def reply_of(turn: Turn) -> ResponsesReply:
             "incomplete_details": IncompleteDetails(reason=failure.kind)
             if failure and status == "incomplete"
             else None,
+            "metadata": {"ending": turn.ending} if turn.ending else None,
         }
     )
