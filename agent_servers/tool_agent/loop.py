@@ -34,12 +34,10 @@ from gym_core.types.responses import (
     ResponsesBody,
     Usage,
 )
-from gym_core.types.session import AgentReport, ModelAccess
+from gym_core.types.session import UNKNOWN_TOOL, AgentReport, ModelAccess
 from gym_core.types.wire import JsonObject
 
 FORCED = "Answer now, without calling a tool."
-UNKNOWN_TOOL = "unknown_tool"
-"""Stands for whatever name a model made up."""
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,7 @@ def own_cells(record: RolloutRecord) -> dict[str, Cell]:
         for prefix, values in (
             ("task", record.task.task_data),
             ("reward", record.verification.reward_components),
+            ("shaping", record.verification.shaping),
             ("grader", graded),
         )
         for name, value in values.items()
@@ -135,7 +136,7 @@ class OwnColumns:
 
     def columns(self) -> tuple[Column, ...]:
         """In the order in which they were met, those of tasks first, of rewards next. One without a value is text."""
-        order = ("task", "reward", "grader")
+        order = ("task", "reward", "shaping", "grader")
         names = sorted(self._kinds, key=lambda name: order.index(name.partition(".")[0]))
         return tuple(Column(name, self._kinds[name] or CellKind.TEXT) for name in names)
 

@@ -50,13 +50,8 @@ class LineMaker:
         evidence = record.evidence.model_copy(update={"sequences": reading.summary})
         record = record.model_copy(update={"evidence": evidence})
         verification, group = record.verification, self.request.group
-        tool_calls = sum(evidence.agent.tool_calls.values())
-        shaped = None
-        if verification.reward is not None:
-            bonus = group.tool_bonus if group else 0.0
-            shaped = shaped_reward(
-                verification.reward, verification.reward_components, tool_calls=tool_calls, tool_bonus=bonus
-            )
+        tool_calls = evidence.agent.calls_run
+        shaped = shaped_reward(verification, tool_calls=tool_calls, tool_bonus=group.tool_bonus if group else 0.0)
         weight = group.no_tool_weight if group and group.no_tool_weight is not None and not tool_calls else 1.0
         samples = reading.samples if self.request.samples else ()
         line = RolloutLine(

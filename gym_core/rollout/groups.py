@@ -5,7 +5,7 @@ of measured rollouts, and gets no advantage. Standard deviations are the populat
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -19,19 +19,18 @@ from gym_core.types.trainer import (
     Oversampling,
     Selection,
 )
+from gym_core.types.verification import TOOL_USE, Verification
 
 ADVANTAGE_EPSILON = 1e-6
 """Added to the standard deviation that an advantage is divided by."""
 TOOL_BONUS = "tool_bonus"
-"""Name of the reward component; the other one is `ACCURACY`, or the environment's own."""
-ACCURACY = "accuracy"
+"""Name of the reward component; the others are `Verification.trainer_components`."""
 STALE = "stale"
 """`mask_reason` of a sample whose policy is too old."""
 MASKED = "masked"
 """Why a rollout is not measured that has no reward."""
 VERSION_UNKNOWN = "policy_version_unknown"
 """`mask_reason` of a sample where nobody knows whether it is."""
-_SUM_TOLERANCE = 1e-9
 
 Rewards = Sequence[float | None]
 
@@ -76,18 +75,19 @@ class ShapedReward:
     """They sum up to `reward`."""
 
 
-def shaped_reward(
-    reward: float, components: Mapping[str, float], *, tool_calls: int, tool_bonus: float
-) -> ShapedReward:
-    """R = R_acc + bonus * tool calls * [R_acc = 1], PyVision-RL's accumulative tool reward at a bonus of 0.1.
+def shaped_reward(grade: Verification, *, tool_calls: int, tool_bonus: float) -> ShapedReward | None:
+    """What a trainer is given: the reward, the environment's shaping, and the bonus that a request asks for.
 
-    The environment's components stay when they sum up to its reward; else the reward itself is the one component.
+    The bonus is bonus * tool calls * [reward = 1], PyVision-RL's accumulative tool reward at a bonus of 0.1. An
+    environment with a `TOOL_USE` term pays for tools itself: the request's bonus is left out. None for a masked grade.
     """
-    is_sum = bool(components) and math.isclose(math.fsum(components.values()), reward, abs_tol=_SUM_TOLERANCE)
-    parts = dict(components) if is_sum else {ACCURACY: reward}
-    if tool_bonus == 0:
-        return ShapedReward(reward, parts)
-    parts[TOOL_BONUS] = tool_bonus * tool_calls if reward == 1.0 else 0.0
+    if grade.reward is None or grade.trainer_reward is None:
+        return None
+    parts = grade.trainer_components
+    if tool_bonus == 0 or TOOL_USE in grade.shaping:
+        return ShapedReward(grade.trainer_reward, parts)
+    bonus = tool_bonus * tool_calls if grade.reward == 1.0 else 0.0
+    parts[TOOL_BONUS] = parts.get(TOOL_BONUS, 0.0) + bonus
     return ShapedReward(math.fsum(parts.values()), parts)
 
 
@@ -153,7 +153,7 @@ def _reason_to_drop(member: Member, selection: Selection) -> str | None:
 
 
 def _deciding(members: Sequence[Member], selection: Selection) -> Rewards:
-    """Rewards that have to vary. DAPO asks for right and wrong answers, so that a tool bonus makes no difference; else
+    """Rewards that have to vary. DAPO asks for right and wrong answers, so that shaping makes no difference; else
     whatever makes advantages does."""
     if not isinstance(selection, DynamicSampling):
         return [member.reward for member in members]

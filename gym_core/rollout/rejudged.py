@@ -35,7 +35,7 @@ class RejudgeReport(Wire):
     masked: int = 0
     """Rows that had a reward and are masked now."""
     reworded: int = 0
-    """Rows with another verdict, or another reason for the mask, and the same reward."""
+    """Rows with another verdict, other shaping, or another reason for the mask, and the same reward."""
     changes: list[GradeChange] = []
 
     @property
@@ -82,7 +82,8 @@ def words_of(grade: Verification) -> str:
     """A grade in a few words. Its verdict is a judge's, and as such not to be trusted on a terminal."""
     verdict = grade.details.get("judge_verdict")
     why = grade.failure.kind.value if grade.failure else verdict if isinstance(verdict, str) else None
-    what = "masked" if grade.reward is None else f"{grade.reward:g}"
+    terms = "".join(f" {value:+g} {name}" for name, value in sorted(grade.shaping.items()))
+    what = "masked" if grade.reward is None else f"{grade.reward:g}{terms}"
     return f"{what} ({why})" if why else what
 
 

@@ -33,6 +33,7 @@ RESERVED_COLUMNS = frozenset(
         "failure_kind",
         "failure_reason",
         "reward_components",
+        "reward_shaping",
     }
 )
 """Names that neither a task's fields nor a verification's details may take."""
@@ -134,6 +135,7 @@ def verification_to_flat(verification: Verification) -> JsonObject:
         "failure_kind": (FAILURE_POLICY[failure.kind].row_kind or failure.kind).value if failure else None,
         "failure_reason": failure.reason if failure else None,
         "reward_components": verification.reward_components,
+        "reward_shaping": verification.shaping,
         **verification.details,
         "_gym_failure": failure.model_dump(mode="json") if failure else None,
         "_gym_details": list(verification.details),
@@ -156,6 +158,7 @@ def verification_from_flat(flat: JsonObject) -> Verification:
         {
             "reward": None if masked else flat.get("reward"),
             "reward_components": flat.get("reward_components") or {},
+            "shaping": {} if masked else flat.get("reward_shaping") or {},
             "failure": failure,
             "details": {name: flat[name] for name in flat.get("_gym_details", [])},
             "measures": flat.get("_gym_measures", {}),

@@ -164,9 +164,9 @@ class TrainingSample(BulkyWire):
     """Why this piece begins a new sequence; None for the first piece of a branch."""
 
     reward: float | None
-    """None exactly when the rollout is masked."""
+    """The environment's, in [0, 1], and what is added for training. None exactly when the rollout is masked."""
     reward_components: dict[str, float] = {}
-    """Name to number, where the environment has more than one reward."""
+    """Name to number: what `reward` is the sum of. "accuracy" is the environment's own, where it names no parts."""
     advantage: float | None = None
     """One for all trained tokens; None when no group was asked for."""
     weight: float = Field(default=1.0, ge=0)

@@ -100,18 +100,27 @@ class CloseAgentSessionRequest(Wire):
     episode_id: EpisodeId
 
 
+UNKNOWN_TOOL = "unknown_tool"
+"""Counts the calls of no tool: a name that there is not, or a call that cannot be read."""
+
+
 class AgentReport(Wire):
     """What an agent server saw of one session, for the record and the page; numbers, no content."""
 
     seconds: float = 0.0
     tool_calls: dict[str, int] = {}
-    """Tool name to count."""
+    """Tool name to count, `UNKNOWN_TOOL` among them."""
     images_read: int = 0
     ending: str | None = None
     """How the loop of a harness with several endings ended, in its own word, such as "finished" or "max_turns"."""
     notes: list[str] = []
     """Stable phrases for things someone should look at, such as "events_cut" or "restarted_at_start"."""
     versions: dict[str, str] = {}
+
+    @property
+    def calls_run(self) -> int:
+        """Calls that a tool was given to run."""
+        return sum(count for name, count in self.tool_calls.items() if name != UNKNOWN_TOOL)
 
 
 class CloseAgentSessionReply(Wire):

@@ -37,8 +37,8 @@ class KeepAll(Wire):
 
 class DynamicSampling(Wire):
     """DAPO's: prompts are played until so many groups are neither all right nor all wrong, by the environment's own
-    reward, without a tool bonus. At most that many are open at a time, so that none is played for nothing but its own
-    lack of variance."""
+    reward, without shaping or a tool bonus. At most that many are open at a time, so that none is played for nothing
+    but its own lack of variance."""
 
     method: Literal["dynamic"] = "dynamic"
     groups: Annotated[int, whole(1, MAX_ROWS)]
@@ -80,9 +80,10 @@ class GroupOptions(Wire):
     drop_zero_variance: bool = False
     """Groups whose rewards are all equal carry no gradient. The other selections than "all" drop them anyway."""
     tool_bonus: float = Field(default=0.0, ge=0, le=10)
-    """PyVision-RL's accumulative tool reward: with a reward of 1, so much is added for each tool call (there 0.1)."""
+    """PyVision-RL's accumulative tool reward: with a reward of 1, so much is added for each tool call that ran (there
+    0.1). Not where the environment pays for tools itself, by a shaping term `tool_use`."""
     no_tool_weight: float | None = Field(default=None, ge=0, le=1)
-    """`weight` of the samples of a rollout that called no tool."""
+    """`weight` of the samples of a rollout in which no tool call ran."""
     selection: Selection = KeepAll()
 
 
@@ -149,13 +150,13 @@ class RolloutLine(BulkyWire):
     """The task's content hash: equal for the rollouts of one prompt."""
     end_reason: EndReason
     reward: float | None
-    """With the tool bonus, where one was asked for; null exactly when masked."""
+    """With the environment's shaping, and the tool bonus where one was asked for; null exactly when masked."""
     reward_components: dict[str, float] = {}
     """They sum up to `reward`."""
     advantage: float | None = None
     """Null without groups, for a masked, stale or dropped rollout, and in a group of fewer than two measured ones."""
     tool_calls: int = 0
-    """That the harness carried out."""
+    """That ran: without calls of tools that there are not."""
     images: int = 0
     """That the policy saw."""
     dropped: str | None = None

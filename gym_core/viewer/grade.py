@@ -25,6 +25,7 @@ def grade_of(record: RolloutRecord, texts: Texts) -> Grade:
     return Grade(
         reward=verification.reward,
         components=verification.reward_components,
+        shaping=verification.shaping,
         failure=failure.kind.value if failure else None,
         failure_reason=failure.reason if failure else "",
         failure_stage=failure.stage if failure else "",

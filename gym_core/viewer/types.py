@@ -265,6 +265,8 @@ class Column(Wire):
 class Grade(Wire):
     reward: float | None
     components: dict[str, float]
+    shaping: dict[str, float]
+    """What a trainer's reward has beside `reward`."""
     failure: str | None
     failure_reason: str
     failure_stage: str

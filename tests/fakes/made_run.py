@@ -91,6 +91,7 @@ class MadeRollout:
     reason: str = "it was made so"
     details: JsonObject = field(default_factory=dict)
     """More columns of the grader, or others instead of its own."""
+    shaping: dict[str, float] = field(default_factory=dict)
     attempt: int = 0
     has_token_ids: bool = False
     drifts_at: frozenset[int] = frozenset()
@@ -108,7 +109,7 @@ class MadeRollout:
         if self.failure is not None:
             failure = Failure(kind=self.failure, reason=self.reason, stage="respond")
             return Verification.failed(failure, self._columns())
-        return Verification(reward=self.reward, details=self._columns())
+        return Verification(reward=self.reward, shaping=self.shaping, details=self._columns())
 
     def _columns(self) -> JsonObject:
         is_right = self.failure is None and self.reward == 1.0

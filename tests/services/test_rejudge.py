@@ -9,7 +9,7 @@ from gym_core.rollout.saved import SavedRun
 from gym_core.rollout.sink import read_rows
 from gym_core.servers.resources import Submission
 from gym_core.types.run import Rejudge, RunState
-from gym_core.types.verification import Verification
+from gym_core.types.verification import TOOL_USE, Verification
 from gym_core.types.wire import JsonObject
 from resources_servers.echo.app import EchoServer, EchoTask
 from tests.fakes.gym import in_process_gym
@@ -21,11 +21,14 @@ class Moody(EchoServer):
 
     fails: bool = False
     is_contrary: bool = False
+    tool_use: float | None = None
 
     async def verify(self, submission: Submission[EchoTask]) -> Verification:
         if self.fails:
             raise JudgeError("no verdict")
         grade = await super().verify(submission)
+        if self.tool_use is not None:
+            grade = grade.model_copy(update={"shaping": {TOOL_USE: self.tool_use}})
         return Verification(reward=1.0 - (grade.reward or 0.0)) if self.is_contrary else grade
 
 
@@ -137,3 +140,21 @@ async def test_a_run_without_manifest_or_with_nothing_to_judge_is_refused_in_wor
     assert "copy it along" in unknown.message
     assert "the line is no rollout of a run" in foreign.message
     assert {r.progress().is_refused for r in (nothing, over, unknown, foreign)} == {True}
+
+
+async def test_other_shaping_alone_is_told_and_no_score_moves(tmp_path: Path) -> None:
+    async with in_process_gym(tmp_path, resources_type=Moody) as gym:
+        gym.endpoint.rule = lambda _: "teapot"
+        first = await ended(echo_run(gym, tmp_path, "out.jsonl", n_tasks=1))
+        assert isinstance(gym.resources, Moody)
+        gym.resources.tool_use = 0.25
+        run = await ended(
+            echo_run(gym, tmp_path, "out_rejudged-x.jsonl", saved_run=rejudge(tmp_path), identity=NEW_JUDGE, n_tasks=1)
+        )
+    (row,) = read_rows(run.files.rollouts)
+    assert (row["reward"], row["reward_shaping"]) == (1.0, {"tool_use": 0.25})
+    metrics = [json.loads(r.files.metrics.read_bytes()) for r in (first, run)]
+    assert metrics[0]["reward"] == metrics[1]["reward"]
+    report = compare_grades(SavedRun(first.files.rollouts), SavedRun(run.files.rollouts))
+    assert (report.reworded, report.raised) == (1, 0)
+    assert (report.changes[0].before, report.changes[0].after) == ("1", "1 +0.25 tool_use")

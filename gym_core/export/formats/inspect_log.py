@@ -168,6 +168,7 @@ def log_sample(record: RolloutRecord, pictures: Pictures, *, model: str, prices:
         "metadata": {
             "failure": verification.failure.kind.value if verification.failure else None,
             "components": verification.reward_components,
+            "shaping": verification.shaping,
         },
     }
     return sample | {"scores": {SCORE: score}}

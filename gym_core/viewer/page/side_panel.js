@@ -52,8 +52,14 @@ export function gradePanel(view, page) {
         )
       : null,
     Object.keys(grade.components).length ? facts(Object.entries(grade.components).map(([name, value]) => [words(name), reward(value)])) : null,
+    Object.keys(grade.shaping).length ? shapingTerms(grade.shaping) : null,
     grade.columns.length ? h("details", { testid: "columns" }, h("summary", {}, `All columns: ${grade.columns.length} more`), facts(grade.columns.map((column) => [column.name, clipped(column.value, page.more)]), { class: "facts mono" })) : null,
   );
+}
+
+function shapingTerms(shaping) {
+  const terms = Object.entries(shaping).map(([name, value]) => [words(name), `${value < 0 ? "−" : "+"}${reward(Math.abs(value))}`]);
+  return h("div", { testid: "shaping", title: "What a trainer's reward has beside this one; no metric counts it." }, h("span", { class: "label" }, "for trainers"), facts(terms));
 }
 
 function answer(name, clip, tone, page) {

@@ -72,7 +72,10 @@ def verifications(draw: st.DrawFn, details: JsonObject) -> Verification:
     kind = draw(st.none() | st.sampled_from(FailureKind))
     components = draw(st.dictionaries(st.text(max_size=5), st.floats(0, 1), max_size=2))
     if kind is None:
-        return Verification(reward=draw(st.floats(0, 1)), reward_components=components, details=details)
+        shaping = draw(st.dictionaries(st.sampled_from(["tool_use", "no tool"]), st.floats(-10, 10)))
+        return Verification(
+            reward=draw(st.floats(0, 1)), reward_components=components, shaping=shaping, details=details
+        )
     failure = Failure(kind=kind, reason=draw(st.text(max_size=30)), stage="verify")
     return Verification.failed(failure, details).model_copy(update={"reward_components": components})
 
@@ -142,6 +145,12 @@ def test_tasks_and_verify_requests_survive_it_too(record: RolloutRecord) -> None
     assert verification_from_flat(flat_task | verification) == record.verification
 
 
+def test_a_row_of_before_shaping_is_read_and_has_none() -> None:
+    old = verification_to_flat(Verification(reward=1.0, shaping={"tool_use": 0.2}))
+    del old["reward_shaping"]
+    assert verification_from_flat(old) == Verification(reward=1.0)
+
+
 @pytest.mark.parametrize("kind", FailureKind)
 def test_a_row_carries_the_promised_word_and_never_a_masked_number(kind: FailureKind) -> None:
     flat = verification_to_flat(Verification.failed(Failure(kind=kind, reason="why")))
@@ -153,9 +162,10 @@ def test_a_row_carries_the_promised_word_and_never_a_masked_number(kind: Failure
 
 def test_a_masked_placeholder_of_another_server_becomes_null() -> None:
     flat: JsonObject = {"reward": 0.0, "mask_sample": True, "failure_kind": "judge_failed", "failure_reason": "down"}
+    flat["reward_shaping"] = {"tool_use": 0.1}
     verification = verification_from_flat(flat | {"judge_reason": "", "question": "?"})
     assert verification.is_masked
-    assert verification.details == {}
+    assert (verification.details, verification.shaping) == ({}, {})
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ def run(tmp_path: Path) -> Path:
     fake = FakeRun(tmp_path / "results")
     right = fake.record(0, fake.tool_session(), input_tokens=1_000_000, output_tokens=0)
     task = right.task.model_copy(update={"task_data": {"expected_answer": "red"}})
-    graded = Verification(reward=1.0, details={"extracted_answer": "red", "judge_reason": "same"})
+    graded = Verification(
+        reward=1.0, shaping={"tool_use": 0.25}, details={"extracted_answer": "red", "judge_reason": "same"}
+    )
     records = [
         right.model_copy(update={"task": task, "verification": graded}),
         fake.record(1, fake.tool_session(), failure=FailureKind.JUDGE_FAILED),
@@ -83,6 +85,7 @@ def test_a_sample_has_the_conversation_and_its_score_and_a_masked_one_has_its_er
     right, masked = export(run)["samples"]
     assert (right["id"], right["epoch"], right["target"]) == ("0", 1, "red")
     assert right["scores"]["reward"]["value"] == 1.0
+    assert right["scores"]["reward"]["metadata"]["shaping"] == {"tool_use": 0.25}
     assert (right["scores"]["reward"]["answer"], right["scores"]["reward"]["explanation"]) == ("red", "same")
     assert right["output"]["completion"] == ANSWER
     assert right["model_usage"]["tiny"]["total_cost"] == 2.0

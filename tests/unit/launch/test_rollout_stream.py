@@ -8,8 +8,9 @@ import pytest
 from gym_core.errors import FailureKind
 from gym_core.launch import rollout_stream
 from gym_core.launch.rollout_stream import MAX_UNDELIVERED
-from gym_core.types.rollout import EpisodeResult, RunRequest
+from gym_core.types.rollout import Completed, EpisodeResult, RunRequest
 from gym_core.types.trainer import AliveLine, EndLine, ErrorLine, GroupLine, RolloutLine
+from gym_core.types.verification import Verification
 from tests.fakes.rollouts import completed, failed
 from tests.fakes.streams import Line, StreamBench, read, rewards, until
 
@@ -321,6 +322,38 @@ async def test_a_tool_bonus_and_a_weight_are_on_the_samples_and_not_in_the_row(b
     assert with_tools.row is not None
     assert with_tools.row["reward"] == 1.0
     assert with_tools.advantage == pytest.approx(0.1)
+
+
+async def test_calls_of_no_tool_earn_no_bonus_and_count_as_no_tool_use(bench: StreamBench) -> None:
+    async def play(request: RunRequest, attempt: int) -> EpisodeResult:
+        result = completed(request, attempt)
+        calls = {"unknown_tool": 3} | ({"zoom": 1} if request.key.repeat else {})
+        agent = result.evidence.agent.model_copy(update={"tool_calls": calls})
+        return result.model_copy(update={"evidence": result.evidence.model_copy(update={"agent": agent})})
+
+    lines = await bench.lines(play, num_repeats=2, group={"tool_bonus": 0.1, "no_tool_weight": 0.25})
+    found = {(line.repeat, line.reward, line.tool_calls, line.samples[0].weight) for line in rollouts(lines)}
+    assert found == {(0, 1.0, 0, 0.25), (1, 1.1, 1, 1.0)}
+
+
+async def test_shaping_is_in_lines_samples_and_advantages_and_in_no_score(bench: StreamBench) -> None:
+    async def play(request: RunRequest, attempt: int) -> EpisodeResult:
+        result = completed(request, attempt)
+        assert isinstance(result, Completed)
+        shaping = {"tool_use": 0.1 * request.key.repeat, "late": -0.5}
+        return result.model_copy(update={"verification": Verification(reward=1.0, shaping=shaping)})
+
+    lines = await bench.lines(play, num_repeats=3, group={"tool_bonus": 9})
+    line = next(line for line in rollouts(lines) if line.repeat == 2)
+    assert line.reward == pytest.approx(0.7)
+    assert line.advantage == pytest.approx(0.1)
+    assert line.reward_components == {"accuracy": 1.0, "tool_use": 0.2, "late": -0.5}
+    (sample,) = line.samples
+    assert (sample.reward, sample.reward_components) == (line.reward, line.reward_components)
+    assert line.row is not None
+    assert (line.row["reward"], line.row["reward_shaping"]) == (1.0, {"tool_use": 0.2, "late": -0.5})
+    assert end(lines).mean_reward == 1.0
+    assert groups(lines)[0].statistics.mean == pytest.approx(0.6)
 
 
 async def test_dynamic_sampling_drops_an_all_right_group_whatever_its_tool_calls(bench: StreamBench) -> None:

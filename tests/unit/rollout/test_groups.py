@@ -23,6 +23,7 @@ from gym_core.rollout.groups import (
 )
 from gym_core.types.sample import SampledSpan, TrainingSample
 from gym_core.types.trainer import DynamicSampling, GroupOptions, KeepAll, Oversampling
+from gym_core.types.verification import Failure, Verification
 
 rewards_of = st.lists(st.none() | st.floats(0, 2, allow_nan=False), max_size=12)
 
@@ -99,23 +100,61 @@ def test_normalized_advantages_have_a_deviation_of_one(rewards: list[float | Non
 def test_the_accumulative_tool_reward_pays_only_for_right_answers(
     reward: float, calls: int, total: float, bonus: float
 ) -> None:
-    found = shaped_reward(reward, {}, tool_calls=calls, tool_bonus=0.1)
+    found = shaped_reward(Verification(reward=reward), tool_calls=calls, tool_bonus=0.1)
+    assert found is not None
     assert found.reward == pytest.approx(total)
     assert found.components == {"accuracy": reward, "tool_bonus": pytest.approx(bonus)}
 
 
-@given(st.floats(0, 1), st.integers(0, 40), st.floats(0, 1), st.dictionaries(st.sampled_from("abc"), st.floats(0, 1)))
+@given(
+    st.floats(0, 1),
+    st.integers(0, 40),
+    st.floats(0, 1),
+    st.dictionaries(st.sampled_from("abc"), st.floats(0, 1)),
+    st.dictionaries(st.sampled_from(["d", "tool_use", "tool_bonus"]), st.floats(-10, 10)),
+)
 def test_components_always_sum_to_the_reward(
-    reward: float, calls: int, bonus: float, components: dict[str, float]
+    reward: float, calls: int, bonus: float, components: dict[str, float], shaping: dict[str, float]
 ) -> None:
-    found = shaped_reward(reward, components, tool_calls=calls, tool_bonus=bonus)
+    grade = Verification(reward=reward, reward_components=components, shaping=shaping)
+    found = shaped_reward(grade, tool_calls=calls, tool_bonus=bonus)
+    assert found is not None
     assert math.fsum(found.components.values()) == pytest.approx(found.reward, abs=1e-9)
 
 
 def test_an_environments_own_components_stay_when_they_sum_up() -> None:
     own = {"rule": 0.25, "judge": 0.75}
-    assert shaped_reward(1.0, own, tool_calls=2, tool_bonus=0.1).components == {**own, "tool_bonus": 0.2}
-    assert shaped_reward(1.0, {"rule": 0.25}, tool_calls=0, tool_bonus=0).components == {"accuracy": 1.0}
+    grade = Verification(reward=1.0, reward_components=own, shaping={"no_judge": -0.5})
+    assert grade.trainer_components == {**own, "no_judge": -0.5}
+    found = shaped_reward(grade, tool_calls=2, tool_bonus=0.1)
+    assert found is not None
+    assert found.reward == pytest.approx(0.7)
+    assert found.components == {**own, "no_judge": -0.5, "tool_bonus": 0.2}
+    assert Verification(reward=1.0, reward_components={"rule": 0.25}).trainer_components == {"accuracy": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("reward", "shaping", "bonus", "components"),
+    [(1.0, {}, 0.1, {"accuracy": 1.0, "tool_bonus": 0.3}),
+     (1.0, {"tool_use": 0.2}, 0.1, {"accuracy": 1.0, "tool_use": 0.2}),
+     (1.0, {"tool_use": 0.0}, 0.1, {"accuracy": 1.0, "tool_use": 0.0}),
+     (0.0, {"tool_use": 0.0}, 0.1, {"accuracy": 0.0, "tool_use": 0.0}),
+     (1.0, {"no_tool": -0.5}, 0.1, {"accuracy": 1.0, "no_tool": -0.5, "tool_bonus": 0.3}),
+     (0.0, {"no_tool": -0.5}, 0.0, {"accuracy": 0.0, "no_tool": -0.5})],
+)  # fmt: skip
+def test_a_request_pays_for_tools_only_where_the_environment_does_not(
+    reward: float, shaping: dict[str, float], bonus: float, components: dict[str, float]
+) -> None:
+    found = shaped_reward(Verification(reward=reward, shaping=shaping), tool_calls=3, tool_bonus=bonus)
+    assert found is not None
+    assert found.components == pytest.approx(components)
+    assert found.reward == pytest.approx(sum(components.values()))
+
+
+def test_a_masked_grade_gives_a_trainer_nothing() -> None:
+    masked = Verification.failed(Failure(kind=FailureKind.JUDGE_FAILED, reason="down"))
+    assert shaped_reward(masked, tool_calls=3, tool_bonus=0.1) is None
+    assert (masked.trainer_reward, masked.trainer_components) == (None, {})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A rollout is read into turns that name their calls, pictures and texts."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,10 @@ def test_the_parts_of_the_time_add_up_to_the_whole() -> None:
 def test_a_short_text_needs_no_second_step() -> None:
     clip = Texts("r-", limit=5).clip("12345")
     assert (clip.text, clip.length, clip.id) == ("12345", 5, "")
+
+
+def test_the_terms_for_trainers_stand_beside_the_reward(tmp_path: Path) -> None:
+    rollout = replace(made_rollout(0, n_turns=2), shaping={"tool_use": 0.25})
+    grade = _one(tmp_path, rollout).view(None, None).grade
+    assert grade is not None
+    assert (grade.reward, grade.shaping) == (rollout.reward, {"tool_use": 0.25})
