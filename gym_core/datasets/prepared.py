@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,16 +35,18 @@ def assets_of(jsonl_fpath: Path) -> AssetStore:
     return AssetStore(jsonl_fpath.with_name(f"{jsonl_fpath.stem}_assets"))
 
 
-def write_dataset(rows: Iterable[tuple[JsonObject, PreparedImage]], jsonl_fpath: Path) -> int:
-    """Write rows and their images; the count of rows. The file appears whole, after all its images, or not at all."""
+def write_dataset(rows: Iterable[tuple[JsonObject, PreparedImage | Sequence[PreparedImage]]], jsonl_fpath: Path) -> int:
+    """Write rows, each with its image or images; the count of rows. The file appears whole, after all its images, or
+    not at all."""
     assets = assets_of(jsonl_fpath)
     jsonl_fpath.parent.mkdir(parents=True, exist_ok=True)
     partial = jsonl_fpath.with_name(f".{jsonl_fpath.name}.{os.getpid()}")
     count = 0
     try:
         with partial.open("w", encoding="utf-8") as lines:
-            for row, image in rows:
-                assets.put(image.content)
+            for row, images in rows:
+                for image in [images] if isinstance(images, PreparedImage) else images:
+                    assets.put(image.content)
                 lines.write(json.dumps(row, ensure_ascii=False) + "\n")
                 count += 1
         partial.replace(jsonl_fpath)

@@ -23,6 +23,7 @@ _FILE_PATH = re.compile(r'"filePath"\s*:\s*("(?:[^"\\]|\\.)*")')
 _OPTION = re.compile(r"^\(([A-Z])\)\s", re.MULTILINE)
 _READ_PICTURES = "Attached media from tool result:"
 """How OpenCode opens the user message that carries the pictures of a `read` call: not a question of the user's."""
+_TOLD = "<tool_response>"
 _UNABLE = (
     "I am a scripted policy for visual puzzles: I can measure an image with a program, or guess about one I am shown. "
     "This conversation holds no image, so I cannot answer it, and I cannot grade other answers."
@@ -88,7 +89,7 @@ def _read_episode(messages: Sequence[ChatMessage]) -> _Episode:
     if start is None:
         return _Episode(prompt="", has_image=False, path=None, results=(), image_urls=())
     question = messages[start]
-    results = tuple(message.text for message in messages[start:] if message.role == "tool")
+    results = tuple(message.text for message in messages[start:] if message.role == "tool" or _is_told(message))
     image_urls = tuple(url for message in messages[start:] for url in message.image_urls)
     return _Episode(question.text, question.has_image, _image_path(question.text), results, image_urls)
 
@@ -101,7 +102,12 @@ def _played(player: Player, view: View) -> Turn:
 
 
 def _is_question(message: ChatMessage) -> bool:
-    return message.role == "user" and not message.text.startswith(_READ_PICTURES)
+    return message.role == "user" and not message.text.startswith(_READ_PICTURES) and not _is_told(message)
+
+
+def _is_told(message: ChatMessage) -> bool:
+    """Whether it is a user message in which a text dialect tells what came of a call."""
+    return message.role == "user" and message.text.startswith(_TOLD)
 
 
 def _image_path(prompt: str) -> str | None:

@@ -151,3 +151,12 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_mistake(tmp_path: Path) 
     path = tmp_path / "windows.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"responses_create_params": {"input": "hi"}}\r\n\r\n')
     assert len(list(read_dataset(path))) == 1
+
+
+def test_a_row_may_have_several_images_or_none(tmp_path: Path) -> None:
+    path = tmp_path / "several.jsonl"
+    images = [picture("red"), picture("blue")]
+    rows = [(to_task_row(BLANK, instruction=None), images), ({"responses_create_params": {"input": "hi"}}, ())]
+    assert write_dataset(rows, path) == 2
+    assert {file.name for file in assets_of(path).folder.iterdir()} == {image.sha256 for image in images}
+    assert len(list(read_dataset(path))) == 2

@@ -133,3 +133,9 @@ def test_a_question_cannot_break_out_of_the_program() -> None:
     lines = call.arguments["command"].splitlines()
     assert [i for i, line in enumerate(lines) if line == "END_OF_PROGRAM"] == [len(lines) - 1]
     compile("\n".join(lines[1:-1]), "program", "exec")
+
+
+def test_a_result_that_a_text_dialect_tells_in_a_user_message_is_no_new_question() -> None:
+    told = ChatMessage(role="user", content=f"<tool_response>\n{finding('(2,3)')}\n</tool_response>")
+    turn = next_turn([*asked(), ChatMessage(role="assistant", content="I look."), told], TOOLS)
+    assert (turn.calls, turn.text.endswith("\\boxed{(2,3)}")) == ((), True)
