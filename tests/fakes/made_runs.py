@@ -132,8 +132,9 @@ def write_long_rollout(folder: Path, *, n_turns: int = 60, n_pictures: int = 40)
         for n, turn in enumerate(made_turns(1, n_turns, n_pictures=0))
     ]
     rollout = MadeRollout(
-        made_task(1), turns, index=1, answer="3", reward=0.0, has_token_ids=True, drifts_at=frozenset({20, 41})
-    )
+        made_task(1), turns, index=1, answer="3", reward=0.0, has_token_ids=True, drifts_at=frozenset({20, 41}),
+        shaping={"tool_use": 0.25, "too_long": -0.125},
+    )  # fmt: skip
     return _written(MadeRun(folder, "long"), [rollout])
 
 

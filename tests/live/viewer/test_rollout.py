@@ -52,6 +52,8 @@ def test_beside_it_are_puzzle_grade_time_tokens_and_capture(browser: Browser, vi
         expect(grade.get_by_test_id("answer-answer")).to_contain_text("3")
         expect(grade.get_by_test_id("verdict")).to_have_text("different")
         expect(grade.get_by_test_id("reward")).to_have_text("reward 0")
+        expect(grade.get_by_test_id("shaping")).to_contain_text("tool use+0.250")
+        expect(grade.get_by_test_id("shaping")).to_contain_text("too long−0.125")
         grade.get_by_test_id("raw-reply").locator("summary").click()
         expect(grade.get_by_test_id("raw-reply")).to_contain_text('{"verdict": "..."}')
         for name in ("model", "shell and harness", "grading", "sandbox made"):
