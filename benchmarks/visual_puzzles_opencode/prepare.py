@@ -51,5 +51,6 @@ def _row_with_image(task: PuzzleTask) -> tuple[JsonObject, PreparedImage]:
         "puzzle_seed": task.seed,
         "generator_version": GENERATOR_VERSION,
         "roi": [list(box) for box in puzzle.roi],
+        "image_size": list(puzzle.image.size),
     }
     return to_task_row(question, instruction=None) | origin, question.image

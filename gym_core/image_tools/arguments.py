@@ -143,6 +143,10 @@ class AsPoints:
 @dataclass(frozen=True)
 class AsBox:
     about: str
+    looks: bool = True
+    """It is what the caller attends to; false where the tool may hide it."""
+    becomes_image: bool = False
+    """The picture that is made shows what is in it, and nothing else."""
 
     def schema(self, coordinates: Coordinates) -> Schema:
         description = f"{self.about}: [x0, y0, x1, y1], left, top, right, bottom, {coordinates.words}"

@@ -109,3 +109,4 @@ def _said(color: "Rgb | NDArray[np.float64]") -> str:
 
 
 TOOLS = (color_at, find_color, count_color, dominant_colors, histogram)
+KEEPS_PLACES = (find_color, count_color)

@@ -78,3 +78,4 @@ def overlay(
 
 
 TOOLS = (compare, side_by_side, blend, overlay)
+KEEPS_PLACES = (compare, blend, overlay)

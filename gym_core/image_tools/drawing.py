@@ -144,3 +144,4 @@ def _font(height: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 TOOLS = (draw_box, draw_line, draw_arrow, draw_polygon, draw_circle, draw_point, draw_text, grid_overlay)
+KEEPS_PLACES = TOOLS

@@ -139,3 +139,4 @@ TOOLS = (
     *(brightness, contrast, saturation, gamma, sharpen, blur, denoise, equalize, autocontrast),
     *(threshold, adaptive_threshold, invert, grayscale, channel, posterize, morphology),
 )
+KEEPS_PLACES = TOOLS

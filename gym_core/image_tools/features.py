@@ -235,3 +235,4 @@ def _peaks(scores: np.ndarray, least: float, size: tuple[int, int]) -> list[tupl
 
 
 TOOLS = (edges, contours, components, lines, circles, corners, find_template)
+KEEPS_PLACES = TOOLS

@@ -26,12 +26,12 @@ def enlarged(image: Image.Image, box: Box) -> Image.Image:
     return part.resize(size, _LANCZOS)
 
 
-def zoom(view: View, box: Annotated[Box, AsBox("What to enlarge")]) -> Made:
+def zoom(view: View, box: Annotated[Box, AsBox("What to enlarge", becomes_image=True)]) -> Made:
     """Enlarge a part of an image so that its long edge becomes as long as the whole image's."""
     return made(f"{view.name}, enlarged: {view.said_box(box)}.", enlarged(view.image, box))
 
 
-def crop(view: View, box: Annotated[Box, AsBox("What to keep")]) -> Made:
+def crop(view: View, box: Annotated[Box, AsBox("What to keep", becomes_image=True)]) -> Made:
     """Cut a rectangle out of an image, pixel for pixel."""
     return made(f"{view.name}, cropped to {view.said_box(box)}.", view.image.crop(box.pixels(view.size)))
 
@@ -119,3 +119,4 @@ def _perspective(targets: list[Point], sources: tuple[Point, ...]) -> list[float
 
 
 TOOLS = (zoom, crop, resize, rotate, flip, pad, straighten)
+KEEPS_PLACES = (resize,)

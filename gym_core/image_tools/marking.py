@@ -16,7 +16,7 @@ _Side = Annotated[str, Choice(("inside", "outside"), "Which side of the box is c
 
 def mask(
     view: View,
-    box: Annotated[Box, AsBox("Where")],
+    box: Annotated[Box, AsBox("Where", looks=False)],
     side: _Side = "inside",
     fill: Annotated[Rgb, Color("Of what is hidden")] = WHITE,
 ) -> Made:
@@ -27,7 +27,7 @@ def mask(
 
 def blur_region(
     view: View,
-    box: Annotated[Box, AsBox("Where")],
+    box: Annotated[Box, AsBox("Where", looks=False)],
     side: _Side = "inside",
     radius: Annotated[float, Number(1, 50, "In pixels")] = 8,
 ) -> Made:
@@ -79,3 +79,4 @@ def _replaced(view: View, other: Image.Image, box: Box, side: str) -> Image.Imag
 
 
 TOOLS = (mask, blur_region, highlight, spotlight, cut_out)
+KEEPS_PLACES = TOOLS

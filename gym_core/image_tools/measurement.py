@@ -62,3 +62,4 @@ def _with_lines(view: View, points: tuple[Point, ...]) -> Image.Image:
 
 
 TOOLS = (measure_distance, measure_angle, measure_area)
+KEEPS_PLACES = TOOLS

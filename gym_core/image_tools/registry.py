@@ -30,7 +30,8 @@ FAMILIES = (
     "measurement",
     "combining",
 )
-"""Modules of this package, each with its tools in `TOOLS`."""
+"""Modules of this package, each with its tools in `TOOLS`; those among them whose picture shows every place of their
+(first) image where it was, as a fraction of width and height, are in `KEEPS_PLACES`."""
 
 MAX_IMAGES_AT_ONCE = 6
 
@@ -53,6 +54,8 @@ class ImageTool:
     arguments: Mapping[str, Argument]
     defaults: Mapping[str, object]
     function: Callable[..., Made]
+    keeps_places: bool
+    """Its picture shows every place of its (first) image where it was, as a fraction of width and height."""
 
     def schema(self, coordinates: Coordinates = Coordinates.FRACTION) -> Schema:
         """JSON schema of the whole call's arguments, those that choose images first."""
@@ -97,7 +100,7 @@ def image_tools() -> Mapping[str, ImageTool]:
         except ModuleNotFoundError as error:
             raise ImportError(f"image tools need {error.name}: pip install 'visual-agent-gym[image-tools]'") from error
         for function in module.TOOLS:
-            tool = _tool_of(function, family)
+            tool = _tool_of(function, family, keeps_places=function in module.KEEPS_PLACES)
             tools[tool.name] = tool
     return tools
 
@@ -167,7 +170,7 @@ def _read(tool: ImageTool, name: str, value: object, view: View) -> object:
         raise ImageToolError(f"{tool.name}, {name}: {error}") from error
 
 
-def _tool_of(function: Callable[..., Made], family: str) -> ImageTool:
+def _tool_of(function: Callable[..., Made], family: str, *, keeps_places: bool) -> ImageTool:
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return")
     parameters = inspect.signature(function).parameters
@@ -188,4 +191,5 @@ def _tool_of(function: Callable[..., Made], family: str) -> ImageTool:
         arguments=arguments,
         defaults={n: p.default for n, p in parameters.items() if p.default is not inspect.Parameter.empty},
         function=function,
+        keeps_places=keeps_places,
     )

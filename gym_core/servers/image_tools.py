@@ -12,6 +12,7 @@ from pydantic import ConfigDict, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from gym_core.image_tools import Coordinates, ImageTool, ImageToolError, chosen_tools, run
+from gym_core.servers.image_looks import told_number
 from gym_core.servers.image_shelf import ImageShelf
 from gym_core.servers.tools import Tool, ToolArguments, ToolError, ToolOutput, ToolSession
 from gym_core.types.wire import JsonObject
@@ -61,7 +62,7 @@ def _session_tool(tool: ImageTool, coordinates: Coordinates) -> Tool[Any]:
         except ImageToolError as mistake:
             raise ToolError(str(mistake)) from mistake
         numbers = range(len(session.shelf), len(session.shelf) + len(made.images))
-        told = "".join(f"\nIt is image {number}." for number in numbers)
+        told = "".join(f"\n{told_number(number)}" for number in numbers)
         return ToolOutput([*made.images, made.text + told])
 
     return Tool(tool.name, tool.description, Arguments, call)

@@ -1,17 +1,19 @@
 """The resources server of `visual_tools`: questions about an image, with native image tools that the config chooses."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from gym_core.errors import FailureKind
 from gym_core.image_tools import Coordinates, chosen_tools
+from gym_core.image_tools.places import Size
 from gym_core.judging.answers import extract_answer
 from gym_core.judging.matching import AnswerKind, match
+from gym_core.servers.image_looks import look_columns, looked_regions
 from gym_core.servers.image_tools import session_image_tools
 from gym_core.servers.resources import Submission
 from gym_core.servers.tools import Tool, ToolResourcesServer, ToolResourcesServerConfig
-from gym_core.statistics.regions import score_chain
+from gym_core.statistics.regions import Region, score_chain
 from gym_core.types.responses import FunctionCall, ResponsesReply
 from gym_core.types.task import TaskData
 from gym_core.types.verification import Failure, Verification
@@ -34,6 +36,10 @@ class VisualToolsConfig(ToolResourcesServerConfig):
         return names
 
 
+_Box = tuple[float, float, float, float]
+_Side = Annotated[int, Field(gt=0)]
+
+
 class VisualToolsTask(TaskData):
     """What the grader reads of a row: the fields of `visual_coding_opencode`, so that both play the same rows."""
 
@@ -44,18 +50,45 @@ class VisualToolsTask(TaskData):
     """None when the source does not say how to compare."""
     reference_chain: tuple[str, ...] | None = None
     """Names of the tools that solve it, in order; for columns alone."""
+    roi: tuple[_Box, ...] | None = Field(default=None, max_length=1000)
+    """Boxes on the first image that hold the evidence: x0, y0, x1, y1. For columns alone."""
+    image_size: tuple[_Side, _Side] | None = None
+    """Width and height of the first image. With it `roi` is in its pixels, without it in fractions of them."""
+
+    @model_validator(mode="after")
+    def _boxes_have_an_area(self) -> Self:
+        self.evidence()
+        return self
+
+    def evidence(self) -> list[Region] | None:
+        """`roi` in fractions; None where the row has none."""
+        if self.roi is None:
+            return None
+        width, height = self.image_size or (1, 1)
+        return [Region(x0 / width, y0 / height, x1 / width, y1 / height) for x0, y0, x1, y1 in self.roi]
 
 
 class VisualToolsServer(ToolResourcesServer[VisualToolsTask, VisualToolsConfig]):
     config_type = VisualToolsConfig
     task_type = VisualToolsTask
     needs_images = True
+    measured_columns = (
+        "look_calls",
+        "look_distinct",
+        "look_duplicates",
+        "roi_recall",
+        "roi_iou",
+        "distinct_tools",
+        "chain_overlap",
+        "chain_order",
+        "chain_redundant",
+    )
 
     def list_tools(self, task: VisualToolsTask) -> list[Tool[Any]]:
         return session_image_tools(self.config.image_tools, self.config.coordinates)
 
     async def verify(self, submission: Submission[VisualToolsTask]) -> Verification:
-        task, columns = submission.task, _columns(submission)
+        task, columns = submission.task, self._columns(submission)
         answer = columns["extracted_answer"]
         if answer is None:
             failure = Failure(kind=FailureKind.NO_FINAL_ANSWER, reason="the final text holds no answer", stage="verify")
@@ -64,20 +97,25 @@ class VisualToolsServer(ToolResourcesServer[VisualToolsTask, VisualToolsConfig])
         return Verification(reward=float(found.equal), details=columns | {"matcher_kind": found.kind.value})
 
     async def describe_failure(self, submission: Submission[VisualToolsTask]) -> JsonObject:
-        return _columns(submission)
+        return self._columns(submission)
+
+    def _columns(self, submission: Submission[VisualToolsTask]) -> JsonObject:
+        task, response = submission.task, submission.response
+        size = Size(*task.image_size) if task.image_size else None
+        regions = looked_regions(response.output, self.config.coordinates, image_size=size)
+        return {
+            "extracted_answer": extract_answer(submission.text).answer,
+            "matcher_kind": None,
+            **_chain_columns(_chain(response), task.reference_chain),
+            **look_columns(regions, task.evidence()),
+        }
 
 
-def _columns(submission: Submission[VisualToolsTask]) -> JsonObject:
-    chain = _chain(submission.response)
-    columns: JsonObject = {
-        "extracted_answer": extract_answer(submission.text).answer,
-        "tool_chain": chain,
-        "distinct_tools": len(set(chain)),
-        "matcher_kind": None,
-    }
-    if submission.task.reference_chain is None:
+def _chain_columns(chain: list[str], reference: tuple[str, ...] | None) -> JsonObject:
+    columns: JsonObject = {"tool_chain": chain, "distinct_tools": len(set(chain))}
+    if reference is None:
         return columns
-    score = score_chain(chain, submission.task.reference_chain)
+    score = score_chain(chain, reference)
     return columns | {
         "chain_overlap": score.overlap,
         "chain_order": score.order,

@@ -253,6 +253,25 @@ def test_a_tool_says_and_shows_what_it_should(case: Case) -> None:
     assert not any(image is picture for image in made.images for picture in pictures)
 
 
+KEEPING = [case for case in CASES if case.size and image_tools()[case.tool].keeps_places]
+
+
+@pytest.mark.parametrize("case", KEEPING, ids=lambda case: case.tool)
+def test_a_picture_that_keeps_places_has_the_shape_of_what_it_was_made_of(case: Case) -> None:
+    pictures = [make() for make in case.pictures]
+    (picture,) = run(case.tool, pictures, case.arguments, coordinates=Coordinates.PIXELS).images
+    source = pictures[case.arguments.get("image", 0)]
+    assert picture.width * source.height == picture.height * source.width
+
+
+def test_pictures_that_show_a_part_or_a_plot_do_not_keep_places() -> None:
+    moved = {name for name, tool in image_tools().items() if not tool.keeps_places}
+    assert moved == {
+        *("zoom", "crop", "rotate", "flip", "pad", "straighten"),
+        *("color_at", "dominant_colors", "histogram", "side_by_side"),
+    }
+
+
 def test_every_tool_has_a_case() -> None:
     assert {case.tool for case in CASES} == set(image_tools())
 
