@@ -4,6 +4,7 @@ The tools are those of the environment: they run in its resources server (docs/d
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from agent_servers.tool_agent.budgets import Budgets, Ending
 from agent_servers.tool_agent.dialects.names import DialectName, dialect_of
@@ -14,6 +15,7 @@ from agent_servers.tool_agent.toolbox import Toolbox
 from gym_core.errors import AgentError, FailureKind, InvalidTask
 from gym_core.servers.agent import AgentServer, AgentServerConfig, AgentSession, Turn
 from gym_core.types.responses import ResponsesBody
+from gym_core.types.tool import ToolAccess
 
 _GRACE_S = 30.0
 
@@ -42,7 +44,9 @@ class ToolAgent(AgentServer[ToolAgentConfig]):
         toolbox = Toolbox(session.request.tool_accesses, self.context.pool, self.config.shown_pixels)
         dialect = dialect_of(self.config.dialect, tool_images=self.config.tool_images)
         explains = self.config.explain_calls
-        loop = ToolLoop(policy, toolbox, dialect, self._budgets(body), explains_calls=explains)
+        loop = ToolLoop(
+            policy, toolbox, dialect, self._budgets(body, session.request.tool_accesses), explains_calls=explains
+        )
         record = loop.record
         try:
             async with asyncio.timeout(limit_s):
@@ -53,8 +57,13 @@ class ToolAgent(AgentServer[ToolAgentConfig]):
             session.report = record.report()
         return Turn(output=record.output, usage=record.usage, failure=record.failure, ending=record.ending)
 
-    def _budgets(self, body: ResponsesBody) -> Budgets:
-        """The block's, made tighter by what the row says."""
-        allowed = self.config.budgets.max_tool_calls
-        asked = allowed if body.max_tool_calls is None else max(0, body.max_tool_calls)
-        return self.config.budgets.model_copy(update={"max_tool_calls": min(allowed, asked)})
+    def _budgets(self, body: ResponsesBody, accesses: Sequence[ToolAccess]) -> Budgets:
+        """The block's, made tighter by what the row and the environment say."""
+        budgets = self.config.budgets
+        turns = [budgets.max_turns, *(access.max_turns for access in accesses)]
+        calls = [budgets.max_tool_calls, body.max_tool_calls, *(access.max_tool_calls for access in accesses)]
+        tighter = {
+            "max_turns": min(limit for limit in turns if limit is not None),
+            "max_tool_calls": max(0, min(limit for limit in calls if limit is not None)),
+        }
+        return budgets.model_copy(update=tighter)

@@ -210,6 +210,10 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         """Tools of the session that run in this server; None by default (see `gym_core.servers.tools`)."""
         return None
 
+    async def begin_session(self, session: ResourcesSession) -> None:
+        """Acquire what a subclass holds for the session; its sandbox lives. What was acquired when this raises is the
+        subclass's to release: `end_session` is not called then."""
+
     async def end_session(self, session: ResourcesSession) -> None:
         """Release what a subclass holds for the session; its sandbox still lives."""
 
@@ -220,6 +224,11 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
                 spec = self._spec({"episode": str(request.episode_id)})
                 lent = await self._lender.lend(request.resources_session_id, spec)
             session.sandbox, session.lease = lent.sandbox, self._lease_of(lent)
+        try:
+            await self.begin_session(session)
+        except BaseException:
+            await self._release_lease(session)
+            raise
         return session
 
     async def close_session(self, request: CloseSessionRequest) -> CloseSessionReply:
@@ -259,8 +268,11 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         try:
             await self.end_session(session)
         finally:
-            if session.lease:
-                await self.leases.release(session.lease.lease_id)
+            await self._release_lease(session)
+
+    async def _release_lease(self, session: ResourcesSession) -> None:
+        if session.lease:
+            await self.leases.release(session.lease.lease_id)
 
     # -- verify -------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from gym_core.types.ids import SafeId
 from gym_core.types.responses import InputPart
@@ -33,6 +33,10 @@ class ToolAccess(Wire):
     functions: list[ToolFunction]
     needs_images: bool = False
     """The tools work on the prompt's images: put them there before the first call, in order, from index 0."""
+    max_turns: int | None = Field(default=None, gt=0)
+    """The environment's own limit, where it has one: a harness plays by that, or by its own when it is tighter."""
+    max_tool_calls: int | None = Field(default=None, ge=0)
+    """The same, of all calls together."""
 
 
 class ToolRequest(Wire):
