@@ -39,19 +39,27 @@ class ChatEndpoint(Protocol):
 
 
 class LlmJudge:
-    """Retries failed calls, asks once more after a reply without a verdict, then gives up by raising."""
+    """Retries failed calls, asks once more after a reply without a verdict, then gives up by raising.
+
+    Other `instructions` may ask for another form of reply: `read_reply` then finds the verdict in it, or raises
+    ValueError, and `reask` is what a reply without one is answered with.
+    """
 
     def __init__(
         self,
         endpoint: ChatEndpoint,
         *,
         instructions: str = SYSTEM,
+        read_reply: Callable[[str], GraderReply] = parse_reply,
+        reask: str = REASK,
         max_tokens: int = 1024,
         max_in_flight: int = 32,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._endpoint = endpoint
         self._instructions = instructions
+        self._read_reply = read_reply
+        self._reask = reask
         self._max_tokens = max_tokens
         self._slots = asyncio.Semaphore(max_in_flight)
         self._sleep = sleep
@@ -61,15 +69,15 @@ class LlmJudge:
         trail = _Trail(prompt_sha256=prompt_sha256(messages))
         answer = await self._ask(messages, trail)
         try:
-            return trail.verdict(parse_reply(answer.text))
+            return trail.verdict(self._read_reply(answer.text))
         except ValueError:
             messages += [
                 {"role": "assistant", "content": answer.text[:MAX_REPLY_CHARS]},
-                {"role": "user", "content": REASK},
+                {"role": "user", "content": self._reask},
             ]
         answer = await self._ask(messages, trail)
         try:
-            return trail.verdict(parse_reply(answer.text))
+            return trail.verdict(self._read_reply(answer.text))
         except ValueError as error:
             raise trail.failure(str(error), FailureKind.JUDGE_UNPARSEABLE) from error
 

@@ -7,22 +7,12 @@ from pydantic import StringConstraints
 
 from gym_core.errors import FailureKind
 from gym_core.judging.answers import Extracted, extract_answer
-from gym_core.judging.contract import GradingInput, Judge, JudgeFailed, Verdict, VerdictLabel
+from gym_core.judging.contract import GradingInput, Judge, JudgeFailed, VerdictLabel
 from gym_core.judging.matching import AnswerKind, match
+from gym_core.judging.verdict_columns import NOT_JUDGED, verdict_columns
 from gym_core.types.task import TaskData
 from gym_core.types.verification import Failure, Verification
 from gym_core.types.wire import JsonObject
-
-_NOT_JUDGED: JsonObject = {
-    "judge_verdict": None,
-    "judge_reason": None,
-    "judge_confidence": None,
-    "judge_raw_reply": None,
-    "judge_model": None,
-    "judge_prompt_sha256": None,
-    "judge_attempts": 0,
-    "judge_usage": None,
-}
 
 
 class VisualCodingTask(TaskData):
@@ -77,7 +67,7 @@ async def grade_attempt(attempt: Attempt, judge: Judge) -> Verification:
         error.details = columns | error.details
         raise
     reward = 1.0 if verdict.label is VerdictLabel.EQUIVALENT else 0.0
-    return Verification(reward=reward, details=columns | _verdict_columns(verdict))
+    return Verification(reward=reward, details=columns | verdict_columns(verdict))
 
 
 def answer_columns(attempt: Attempt) -> JsonObject:
@@ -85,7 +75,7 @@ def answer_columns(attempt: Attempt) -> JsonObject:
     extracted, task = attempt.extracted, attempt.task
     found: JsonObject = {"extracted_answer": extracted.answer, "answer_form": extracted.form.value}
     if extracted.answer is None:
-        return found | {"string_match_reward": 0.0, "matcher_equal": False, "matcher_kind": None} | _NOT_JUDGED
+        return found | {"string_match_reward": 0.0, "matcher_equal": False, "matcher_kind": None} | NOT_JUDGED
     result = match(task.expected_answer, extracted.answer, task.answer_kind, task.options)
     same_string = extracted.answer.strip().casefold() == task.expected_answer.strip().casefold()
     compared = {
@@ -93,17 +83,4 @@ def answer_columns(attempt: Attempt) -> JsonObject:
         "matcher_equal": result.equal,
         "matcher_kind": result.kind.value,
     }
-    return found | compared | _NOT_JUDGED
-
-
-def _verdict_columns(verdict: Verdict) -> JsonObject:
-    return {
-        "judge_verdict": verdict.label.value,
-        "judge_reason": verdict.reason,
-        "judge_confidence": verdict.confidence,
-        "judge_raw_reply": verdict.raw_reply,
-        "judge_model": verdict.model,
-        "judge_prompt_sha256": verdict.prompt_sha256,
-        "judge_attempts": verdict.attempts,
-        "judge_usage": verdict.usage.model_dump() if verdict.usage else None,
-    }
+    return found | compared | NOT_JUDGED
