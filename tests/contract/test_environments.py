@@ -26,7 +26,11 @@ from model_servers.scripted_model.players.registry import PLAYERS
 ROOTS = Roots((INSTALL_DIR,))
 POLICY = ("++policy_base_url=http://127.0.0.1:8000/v1", "++policy_api_key=EMPTY", "++policy_model_name=m")
 ENVIRONMENTS = [name for name in ROOTS.names_in("resources_servers") if ROOTS.find(f"resources_servers/{name}/app.py")]
-BENCHMARKS = ROOTS.names_in("benchmarks")
+BENCHMARKS = [
+    name
+    for name in ROOTS.names_in("benchmarks")
+    if any(entry.is_file() for entry in (INSTALL_DIR / "benchmarks" / name).iterdir())  # not what a preparation left
+]
 
 WITHOUT_EXAMPLES = {
     "resources_servers/visual_coding_opencode": "an environment of its benchmarks, which have the rows",
