@@ -14,12 +14,10 @@ from gym_core.config.compose import Composed, compose_config
 from gym_core.config.datasets import SelectedDataset, read_environments, select_datasets
 from gym_core.config.roots import INSTALL_DIR, Roots, ServerType, benchmark_config, environment_config
 from gym_core.datasets.prepared import read_dataset
-from gym_core.http.client import HttpPool
-from gym_core.servers.context import ServerContext, ServerSlice
 from gym_core.servers.plugins import server_class
 from gym_core.servers.resources import ResourcesServer
 from gym_core.types.responses import InputMessage, InputText
-from gym_core.types.task import Task
+from gym_core.types.task import Task, TaskData
 from model_servers.scripted_model.library import solver_for
 from model_servers.scripted_model.players.registry import PLAYERS
 
@@ -116,11 +114,11 @@ def test_its_example_rows_are_there_and_its_grader_reads_them(entry: Entry) -> N
     assert datasets, f"{entry.folder}: no dataset of type example: add rows, checked in as data/example.jsonl"
     checked = check_composed(entry.composed())
     for dataset in datasets:
-        server = _grader(checked, dataset.environment)
+        task_type = _task_type(checked, dataset.environment)
         tasks = list(read_dataset(dataset.path))
         assert tasks
         for task in tasks:
-            server.read_task(task.task_data)
+            task_type.model_validate(task.task_data)
 
 
 @with_examples
@@ -141,16 +139,12 @@ def test_an_exception_is_still_one(folder: str) -> None:
         assert not any(_is_known(task) for dataset in entry.examples() for task in read_dataset(dataset.path))
 
 
-def _grader(checked: CheckedConfig, environment: str) -> ResourcesServer:  # type: ignore[type-arg]
-    """The resources server of an environment, made from its block, not started."""
+def _task_type(checked: CheckedConfig, environment: str) -> type[TaskData]:
+    """What the grader of an environment reads of a row."""
     instance = checked.run.servers[checked.run.environments[environment].resources_server.name]
     found = server_class(ServerType.RESOURCES, instance.implementation, ROOTS)
-    part = ServerSlice(
-        name=instance.name, type="x", implementation="x", block={}, run_token="t", state_dir="unused", url="http://x"
-    )
-    server = found(checked.blocks[instance.name], ServerContext(part, HttpPool()))
-    assert isinstance(server, ResourcesServer)
-    return server
+    assert issubclass(found, ResourcesServer)
+    return found.task_type
 
 
 def _is_known(task: Task) -> bool:
