@@ -1,0 +1,24 @@
+"""A living Python for models that write code: one process a session, in its sandbox, and the base of servers."""
+
+from gym_core.servers.python_runtime.runtime import PythonRuntime
+from gym_core.servers.python_runtime.server import (
+    CodeArguments,
+    PythonSession,
+    PythonToolServer,
+    PythonToolServerConfig,
+    told,
+)
+from gym_core.servers.python_runtime.settings import Execution, Outcome, RuntimeSettings, Setup
+
+__all__ = [
+    "CodeArguments",
+    "Execution",
+    "Outcome",
+    "PythonRuntime",
+    "PythonSession",
+    "PythonToolServer",
+    "PythonToolServerConfig",
+    "RuntimeSettings",
+    "Setup",
+    "told",
+]

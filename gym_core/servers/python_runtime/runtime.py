@@ -1,0 +1,222 @@
+"""A Python process in a sandbox that keeps its variables between pieces of code, as a model that writes code needs it.
+
+The process is started apart from the command that starts it and listens on a Unix socket in the sandbox. Each piece of
+code is one short command there, the client, which takes it to the process and brings back what it printed, its
+traceback and its pictures; so any provider will do. The client holds the clock: past it, or when the process breaks
+off, it kills the process with all that it started, and the next code has a new one.
+
+Cost, in an embedded sandbox on one of two shared cores: 25 ms a piece of code beside its own time, most of it the start
+of the client's Python; 45 ms a process, and what the prelude imports (matplotlib 0.4 s).
+"""
+
+import asyncio
+import base64
+import contextlib
+import json
+import logging
+import secrets
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from gym_core.errors import SandboxError, SandboxLost
+from gym_core.sandbox.contract import Launch, Sandbox
+from gym_core.servers.python_runtime.reply import Reply
+from gym_core.servers.python_runtime.settings import Execution, RuntimeSettings, Setup
+from gym_core.types.wire import JsonObject
+
+log = logging.getLogger(__name__)
+
+FOLDER = "/tmp/.python_runtime"
+"""Of the socket and the setup's files, in the sandbox."""
+
+MAX_CODE_BYTES = 512 << 10
+MAX_IMAGES_BYTES = 24 << 20
+"""Of all pictures of one execution."""
+
+START_TIMEOUT_S = 60.0
+GRACE_S = 30.0
+"""How much longer than the code a client may take: to kill a process that forks, and to bring the pictures."""
+
+MAX_REPLY_BYTES = 40 << 20
+MAX_START_BYTES = 1 << 20
+_ARGUMENT_CHARS = 100_000
+"""Linux takes no argument of 128 KiB or more."""
+
+_START_TRIES = 3
+_START_PAUSE_S = 0.5
+
+_BOOT = """
+import builtins, json
+with open(3, "rb") as file:
+    start = json.load(file)
+parts = {}
+for name, text in start["sources"].items():
+    # Functions of builtins that the model's code replaces stay what they were in here.
+    parts[name] = {"__name__": "_runtime_" + name, "__builtins__": dict(vars(builtins))}
+    exec(compile(text, "<" + name + ">", "exec"), parts[name])
+parts["worker"]["main"](start, parts["showing"]["Screen"](start), 4)
+"""
+_ENV = {
+    "MPLBACKEND": "Agg",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+}
+_NEW_PROCESS = (
+    "a new Python process takes the next code: variables are gone, what was given at the beginning is there again"
+)
+
+
+class PythonRuntime:
+    """One process at a time, started when the first code comes. The sandbox is the caller's, who also closes it.
+
+    `folder` is a folder in the sandbox that nobody else uses.
+    """
+
+    def __init__(self, sandbox: Sandbox, settings: RuntimeSettings, setup: Setup, *, folder: str = FOLDER) -> None:
+        self._sandbox = sandbox
+        self._settings = settings
+        self._setup = setup
+        self._folder = folder
+        self._token = ""
+        """Of the process that runs, its name on the socket and its mark; "" while there is none."""
+        self._old_tokens: list[str] = []
+        """Of processes that may have left something."""
+        self._turn = asyncio.Lock()
+
+    async def run(self, code: str) -> Execution:
+        """Run a piece of code; one at a time. What the code does wrong, to the process too, is in the result.
+
+        Raises SandboxLost when the sandbox is gone, SandboxError when no process can be had there, RuntimeError when
+        the prelude fails, which is ours.
+        """
+        content = code.encode("utf-8", "replace")
+        if len(content) > MAX_CODE_BYTES:
+            return Execution("not_run", "", (), restarted=False, notes=(f"over {MAX_CODE_BYTES} bytes of code",))
+        async with self._turn:
+            if not self._token:
+                await self._start()
+            token, self._token = self._token, ""  # it is not trusted again unless this one ends well
+            reply = await self._exchange(token, content)
+            if reply is not None and not reply.is_over:
+                self._token = token
+            else:
+                self._old_tokens = [token]
+            return self._execution(reply)
+
+    async def close(self) -> None:
+        """End the process and all that it started, where the sandbox still is; closing twice is fine."""
+        async with self._turn:
+            tokens = [*self._old_tokens, *([self._token] if self._token else [])]
+            self._token, self._old_tokens = "", []
+            if tokens:
+                with contextlib.suppress(SandboxError):
+                    await self._ask({"op": "stop", "tokens": tokens}, timeout_s=GRACE_S)
+
+    async def _start(self) -> None:
+        for path, content in self._setup.files.items():
+            await self._sandbox.write(f"{self._folder}/{path}", content)
+        for left in reversed(range(_START_TRIES)):
+            token = secrets.token_hex(8)
+            self._old_tokens.append(token)  # from now on, whatever comes of it
+            try:
+                reply = await self._ask(self._start_request(token), timeout_s=START_TIMEOUT_S + GRACE_S)
+            except SandboxLost:
+                raise
+            except SandboxError:
+                # What runs there may be about to end, and others with it.
+                if not left:
+                    raise
+                await asyncio.sleep(_START_PAUSE_S)
+                continue
+            if reply.outcome == "ok" and not reply.is_over:
+                self._token, self._old_tokens = token, []
+                return
+            said = reply.text(2000).strip()
+            raise RuntimeError(f"a Python runtime does not start: {reply.outcome}: {said or 'without a word'}")
+
+    def _start_request(self, token: str) -> JsonObject:
+        settings = self._settings
+        return {
+            "op": "start",
+            "folder": self._folder,
+            "token": token,
+            "old_tokens": [old for old in self._old_tokens if old != token],
+            "start": {
+                "sources": {"showing": _source("showing"), "worker": _source("worker")},
+                "folder": self._folder,
+                "workdir": self._sandbox.workdir,
+                "prelude": self._setup.prelude,
+                "max_images": settings.max_images,
+                "max_image_pixels": settings.max_image_pixels,
+                "max_images_bytes": MAX_IMAGES_BYTES,
+                "max_aspect_ratio": settings.max_aspect_ratio,
+            },
+            "boot": _BOOT,
+            "python": "python3",
+            "env": {**_ENV, "MPLCONFIGDIR": f"{self._folder}/matplotlib"},
+            "workdir": self._sandbox.workdir,
+            "timeout_s": START_TIMEOUT_S,
+        }
+
+    async def _exchange(self, token: str, content: bytes) -> Reply | None:
+        """None when the client did not live to answer; raises SandboxLost alone."""
+        settings = self._settings
+        request: JsonObject = {
+            "op": "run",
+            "folder": self._folder,
+            "token": token,
+            "code": base64.b64encode(content).decode(),
+            "timeout_s": settings.timeout_s,
+            "max_output_bytes": settings.max_output_chars * 4,
+            "max_images": settings.max_images,
+            "max_images_bytes": MAX_IMAGES_BYTES,
+        }
+        self._old_tokens = [token]  # also when this call is cancelled
+        try:
+            return await self._ask(request, timeout_s=settings.timeout_s + GRACE_S)
+        except SandboxLost:
+            raise
+        except SandboxError as error:  # the code may kill its client, and use up every process
+            log.info("python client lost", extra={"sandbox": self._sandbox.id, "reason": str(error)[:200]})
+            return None
+
+    async def _ask(self, request: JsonObject, *, timeout_s: float) -> Reply:
+        """Raises SandboxError for an answer that is none."""
+        words = base64.b64encode(json.dumps(request).encode()).decode()
+        arguments = [words[start : start + _ARGUMENT_CHARS] for start in range(0, len(words), _ARGUMENT_CHARS)]
+        argv = ["python3", "-I", "-S", "-c", _source("client"), *arguments]
+        cap = MAX_REPLY_BYTES if request["op"] == "run" else MAX_START_BYTES
+        done = await self._sandbox.exec(Launch(argv=argv, cwd="/", timeout_s=timeout_s, output_cap_bytes=cap))
+        try:
+            return await asyncio.to_thread(Reply.from_json, done.stdout)
+        except ValueError as error:
+            said = done.stderr[-300:].decode("utf-8", "replace")
+            how = "was out of time" if done.timed_out else f"ended with {done.exit_code} or by signal {done.signal}"
+            raise SandboxError(f"sandbox {self._sandbox.id!r}: the Python runtime's client {how}: {said}") from error
+
+    def _execution(self, reply: Reply | None) -> Execution:
+        if reply is None:
+            return Execution("died", "", (), restarted=True, notes=_notes("died", self._settings))
+        images = reply.pictures()[: self._settings.max_images]
+        notes = reply.words()
+        if reply.dropped_bytes:
+            notes.append(f"the output was longer than {self._settings.max_output_chars} characters, and is cut")
+        if reply.is_over:
+            notes += _notes(reply.outcome, self._settings)
+        text = reply.text(self._settings.max_output_chars)
+        return Execution(reply.outcome, text, images, restarted=reply.is_over, notes=notes)
+
+
+def _notes(outcome: str, settings: RuntimeSettings) -> Sequence[str]:
+    said = {
+        "timed_out": f"the code did not end within {settings.timeout_s:g} seconds, so its process was killed",
+        "died": "the Python process ended while the code ran",
+        "not_run": "the Python process had ended since the last code, so this code was not run",
+    }.get(outcome)
+    return [*([said] if said else []), _NEW_PROCESS]
+
+
+@cache
+def _source(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.py").read_text("utf-8")
