@@ -8,7 +8,6 @@ It imports the standard library alone.
 
 from __future__ import annotations
 
-import _socket
 import array
 import ast
 import builtins
@@ -16,12 +15,13 @@ import errno
 import io
 import linecache
 import os
+import socket
 import struct
 import sys
 import traceback
 import types
 from contextlib import suppress
-from os import O_WRONLY, _exit, close, dup2, getpid
+from os import O_WRONLY, close, dup2, getpid
 from os import open as open_file
 
 TYPE_CHECKING = False
@@ -44,6 +44,11 @@ HEAD = struct.Struct("<cQ")
 MAX_TRACEBACK_CHARS = 4000
 MAX_NOTE_CHARS = 300
 CHUNK_BYTES = 1 << 18
+CONTROL_BYTES = socket.CMSG_SPACE(4)
+Line = socket.SocketType
+"""The class in C, whose methods no code can replace."""
+
+leave = os._exit
 CLOSED = (errno.EBADF, errno.ENOTSOCK, errno.EINVAL)
 
 
@@ -58,7 +63,7 @@ class Worker:
         self.namespace.update(FOLDER=start["folder"], display=screen.display, __builtins__=builtins)
         sys.modules["__main__"] = module
         sys.argv = [""]
-        self.listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        self.listener = Line(socket.AF_UNIX, socket.SOCK_STREAM)
         os.chdir(start["folder"])
         self.listener.bind(start["token"])
         os.chdir(start["workdir"])
@@ -68,7 +73,7 @@ class Worker:
         failures = 0
         while failures < 100:
             try:
-                fd, _ = self.listener._accept()  # type: ignore[attr-defined]  # the C method, which no code can replace
+                fd, _ = self.listener._accept()  # type: ignore[attr-defined]  # of the class in C
             except OSError as error:
                 if error.errno in CLOSED:
                     break
@@ -76,10 +81,10 @@ class Worker:
             except BaseException:  # noqa: BLE001 - a signal handler of the model's code
                 failures += 1
             else:
-                self.answer(_socket.socket(fileno=fd))
-        _exit(1)
+                self.answer(Line(fileno=fd))
+        leave(1)
 
-    def answer(self, line: _socket.socket) -> None:
+    def answer(self, line: Line) -> None:
         line.settimeout(None)
         code, output = receive(line)
         dup2(output, 1)
@@ -87,7 +92,7 @@ class Worker:
         close(output)
         frames = self.execute(code)
         if getpid() != self.pid:  # the code forked, and this is the child
-            _exit(0)
+            leave(0)
         silence()
         send(line, frames)
         line.close()
@@ -123,21 +128,21 @@ class Worker:
         return None
 
 
-def receive(line: _socket.socket) -> tuple[str, int]:
+def receive(line: Line) -> tuple[str, int]:
     """A piece of code, and the pipe for its output."""
-    head, rights, _, _ = line.recvmsg(HEAD.size, _socket.CMSG_SPACE(4))
+    head, rights, _, _ = line.recvmsg(HEAD.size, CONTROL_BYTES)
     output: int = array.array("i", rights[0][2])[0]
     _, length = HEAD.unpack(head)
     code = bytearray()
     while len(code) < length:
         content = line.recv(min(CHUNK_BYTES, length - len(code)))
         if not content:
-            _exit(1)
+            leave(1)
         code += content
     return code.decode("utf-8", "replace"), output
 
 
-def send(line: _socket.socket, frames: list[tuple[bytes, bytes]]) -> None:
+def send(line: Line, frames: list[tuple[bytes, bytes]]) -> None:
     try:
         for kind, content in frames:
             line.sendall(HEAD.pack(kind, len(content)) + content)
