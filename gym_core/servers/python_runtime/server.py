@@ -92,7 +92,7 @@ class PythonToolServer(ToolResourcesServer[TaskT, PythonConfigT]):
         )
 
     def list_tools(self, task: TaskT) -> list[Tool[Any]]:
-        return [Tool(TOOL_NAME, self.describe_tool(task), CodeArguments, self._run_code)]
+        return [Tool(TOOL_NAME, self.describe_tool(task), CodeArguments, self.run_code)]
 
     async def open(self) -> None:
         if not self.config.sandbox_provider:
@@ -108,7 +108,8 @@ class PythonToolServer(ToolResourcesServer[TaskT, PythonConfigT]):
         if held.runtime:
             await held.runtime.close()
 
-    async def _run_code(self, session: ToolSession[TaskT], arguments: CodeArguments) -> ToolOutput:
+    async def run_code(self, session: ToolSession[TaskT], arguments: CodeArguments) -> ToolOutput:
+        """What the tool does; a subclass that does more around it lists a tool of its own."""
         held = _held(session)
         if held.runtime is None:
             assert held.sandbox is not None, "`open` asks for a provider"
