@@ -7,7 +7,7 @@ from model_servers.scripted_model.players.contract import Player, View
 
 _TOOL = "count_color"
 _COLOR = re.compile(r"How many separate ([a-z]+) shapes")
-_COUNT = re.compile(r"^(\d+) connected parts")
+_COUNT = re.compile(r"^(\d+) connected parts", re.MULTILINE)
 
 
 def _play(view: View) -> Turn:
