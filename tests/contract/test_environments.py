@@ -12,7 +12,14 @@ from gym_core.cli.selection import check_composed
 from gym_core.config.blocks import CheckedConfig
 from gym_core.config.compose import Composed, compose_config
 from gym_core.config.datasets import SelectedDataset, read_environments, select_datasets
-from gym_core.config.roots import INSTALL_DIR, Roots, ServerType, benchmark_config, environment_config
+from gym_core.config.roots import (
+    INSTALL_DIR,
+    Roots,
+    ServerType,
+    benchmark_config,
+    environment_config,
+    list_benchmarks,
+)
 from gym_core.datasets.prepared import read_dataset
 from gym_core.servers.plugins import server_class
 from gym_core.servers.resources import ResourcesServer
@@ -23,12 +30,8 @@ from model_servers.scripted_model.players.registry import PLAYERS
 
 ROOTS = Roots((INSTALL_DIR,))
 POLICY = ("++policy_base_url=http://127.0.0.1:8000/v1", "++policy_api_key=EMPTY", "++policy_model_name=m")
-ENVIRONMENTS = [name for name in ROOTS.names_in("resources_servers") if ROOTS.find(f"resources_servers/{name}/app.py")]
-BENCHMARKS = [
-    name
-    for name in ROOTS.names_in("benchmarks")
-    if any(entry.is_file() for entry in (INSTALL_DIR / "benchmarks" / name).iterdir())  # not what a preparation left
-]
+ENVIRONMENTS = [name for name in ROOTS.names_in("resources_servers") if ROOTS.find(f"resources_servers/{name}/configs")]
+BENCHMARKS = list_benchmarks(ROOTS)
 
 WITHOUT_EXAMPLES = {
     "resources_servers/visual_coding_opencode": "an environment of its benchmarks, which have the rows",
@@ -99,6 +102,22 @@ def test_it_is_listed_with_a_whole_sentence(entry: Entry, capsys: pytest.Capture
 def test_its_config_is_taken(entry: Entry) -> None:
     checked = check_composed(entry.composed())
     assert [server for server in checked.run.servers.values() if server.type is ServerType.RESOURCES]
+
+
+def test_every_grader_is_one_of_some_environment() -> None:
+    graders = {name for name in ROOTS.names_in("resources_servers") if ROOTS.find(f"resources_servers/{name}/app.py")}
+    used = [
+        server.implementation
+        for name in ENVIRONMENTS
+        for server in check_composed(Entry(f"resources_servers/{name}").composed()).run.servers.values()
+    ]
+    assert graders <= set(used), "a resources server without a config that plays it: configs/NAME.yaml in its folder"
+
+
+def test_every_prepare_script_is_one_of_some_benchmark() -> None:
+    scripts = {INSTALL_DIR / "benchmarks" / name / "prepare.py" for name in ROOTS.names_in("benchmarks")}
+    used = {dataset.script for name in BENCHMARKS for dataset in Entry(f"benchmarks/{name}").datasets()}
+    assert {script for script in scripts if script.exists()} <= used, "a benchmark without config.yaml in its folder"
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
