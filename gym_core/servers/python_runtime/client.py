@@ -6,9 +6,12 @@ arguments), since a file in the sandbox could be changed by what it is to run. I
 and holds what the model's code cannot reach: the clock, the bounds, and the pipe that the output comes through, so that
 an execution that hangs or dies still leaves what it printed. `runtime.py` is the other end, `worker.py` the process.
 
-Requests: {"op": "start", "folder", "token", "old_tokens", "start", "boot", "python", "env", "workdir", "timeout_s"}
-          {"op": "run", "folder", "token", "code", "timeout_s", "max_output_bytes", "max_images", "max_images_bytes"}
-          {"op": "stop", "tokens"}
+Each request names in `lives` the processes that it may have to end, by token and by the answer to their start:
+
+    {"op": "start", "lives", "folder", "token", "start", "boot", "python", "env", "workdir", "timeout_s"}
+    {"op": "run", "lives", "folder", "token", "code", "timeout_s", "max_output_bytes", "max_images", "max_images_bytes"}
+    {"op": "stop", "lives"}
+
 The answer is one JSON object on standard output, `reply.Reply`.
 """
 # pathlib and contextlib would make the start of every request slower:
@@ -135,17 +138,15 @@ def run(request: dict[str, Any]) -> dict[str, object]:
         try:
             os.chdir(request["folder"])
             line.connect(request["token"])
-            # The kernel's word for who listens there; nobody can pretend to be another process.
-            pid = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         except OSError:
-            end_all([request["token"]])
+            end_all(request["lives"])
             return over("not_run", output, answer)
         outcome = exchange(line, base64.b64decode(request["code"]), deadline, output, answer)
     if outcome in ("timed_out", "died"):
-        end_all([request["token"]], pid)
+        end_all(request["lives"])
         return over(outcome, output, answer)
-    if (left := count_threads([request["token"]], pid)) > MAX_LEFT_THREADS:
-        end_all([request["token"]], pid)
+    if (left := sum(family(request["lives"]).values())) > MAX_LEFT_THREADS:
+        end_all(request["lives"])
         answer.notes.append(f"{left} processes and threads were still running, so all of them were ended")
         return over(outcome, output, answer)
     return {**over(outcome, output, answer), "is_over": False}
@@ -233,17 +234,13 @@ def over(outcome: str, output: Output, answer: Answer) -> dict[str, object]:
 
 def start(request: dict[str, Any]) -> dict[str, object]:
     """Leaves the process behind, apart from this one; waits until it listens and its prelude has run."""
-    end_all(request["old_tokens"])
+    end_all(request["lives"])
     os.makedirs(request["folder"], exist_ok=True)
     ready, ready_write = os.pipe2(os.O_CLOEXEC)
     errors, errors_write = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(errors, False)
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            become_worker(request, ready_write, errors_write)
-        os._exit(0)
-    os.wait()
+    leader = leave_behind(request, ready_write, errors_write)
+    life = {"token": request["token"], "leader": leader, "born": born(leader)}
     os.close(ready_write)
     os.close(errors_write)
     answer, output = Answer(max_images=0, max_images_bytes=0), Output(MAX_WORD_BYTES)
@@ -259,8 +256,41 @@ def start(request: dict[str, Any]) -> dict[str, object]:
             outcome = answer.outcome if answer.has_ended else "" if content and not answer.is_broken else "died"
     drain(errors, output)
     if outcome != "ok":
-        end_all([request["token"]])
-    return {**over(outcome, output, answer), "is_over": outcome != "ok"}
+        end_all([life])
+    return {**over(outcome, output, answer), "is_over": outcome != "ok", "life": life}
+
+
+def leave_behind(request: dict[str, Any], ready: int, errors: int) -> int:
+    """Start the worker below a leader, which is no child of this process for long; the leader's process id."""
+    told, tell = os.pipe2(os.O_CLOEXEC)
+    if os.fork() == 0:
+        os.setsid()
+        leader = os.fork()
+        if leader == 0:
+            # Orphans of what the model's code starts become the leader's children, so that they can be found.
+            libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            if os.fork() == 0:
+                become_worker(request, ready, errors)
+            lead()
+        os.write(tell, str(leader).encode())
+        os._exit(0)
+    os.wait()
+    os.close(tell)
+    with open(told, "rb") as file:
+        return int(file.read())
+
+
+def lead() -> None:
+    """Wait for each child, adopted ones too, until there is none."""
+    nowhere = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nowhere, fd)
+    os.closerange(3, 1 << 16)
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        os._exit(0)
 
 
 def become_worker(request: dict[str, Any], ready: int, errors: int) -> None:
@@ -273,8 +303,6 @@ def become_worker(request: dict[str, Any], ready: int, errors: int) -> None:
             os.dup2(fd, target)
         os.closerange(len(fds), 1 << 16)
         libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-        # Orphans of what the model's code starts become its children, so that they can be found.
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         os.chdir(request["workdir"])
         env = {**os.environ, **request["env"], MARK: request["token"]}
         os.execvpe(request["python"], [request["python"], "-c", request["boot"]], env)
@@ -287,8 +315,8 @@ def become_worker(request: dict[str, Any], ready: int, errors: int) -> None:
 # -- its end ----------------------------------------------------------------
 
 
-def end_all(tokens: Sequence[str], leader: int | None = None) -> None:
-    """Kill the process and all that it started, whatever session or parent they have by now.
+def end_all(lives: Sequence[dict[str, Any]]) -> None:
+    """Kill a process, its leader and all that it started, whatever session or parent they have by now.
 
     They are stopped first, and only killed when none is left that runs: one that is stopped neither forks nor leaves
     room for another one to fork.
@@ -296,7 +324,7 @@ def end_all(tokens: Sequence[str], leader: int | None = None) -> None:
     for number in (signal.SIGSTOP, signal.SIGKILL):
         done: set[int] = set()
         for _ in range(KILL_ROUNDS):
-            found = set(family(tokens, leader)) - done
+            found = set(family(lives)) - done
             if not found:
                 break
             for pid in found:
@@ -308,19 +336,16 @@ def end_all(tokens: Sequence[str], leader: int | None = None) -> None:
             time.sleep(KILL_PAUSE_S if number == signal.SIGSTOP else 0)
 
 
-def count_threads(tokens: Sequence[str], leader: int) -> int:
-    return sum(family(tokens, leader).values())
-
-
-def family(tokens: Sequence[str], leader: int | None) -> dict[int, int]:
-    """Those with the mark in their environment, the leader, and all that descend from them: process to threads."""
+def family(lives: Sequence[dict[str, Any]]) -> dict[int, int]:
+    """The leaders, those with a mark in their environment, and all that descend from them: process to its threads."""
     parents: dict[int, int] = {}
     threads: dict[int, int] = {}
+    leaders = {life["leader"] for life in lives if life["leader"] and born(life["leader"]) == life["born"]}
+    marks = [f"{MARK}={life['token']}".encode() for life in lives]
     known: set[int] = set()
-    marks = [f"{MARK}={token}".encode() for token in tokens]
     for pid, parent, count in processes():
         parents[pid], threads[pid] = parent, count
-        if pid == leader or is_marked(pid, marks):
+        if pid in leaders or is_marked(pid, marks):
             known.add(pid)
     found = set(known)
     while found:
@@ -339,20 +364,28 @@ def is_marked(pid: int, marks: Sequence[bytes]) -> bool:
 
 
 def processes() -> Iterator[tuple[int, int, int]]:
-    """(pid, parent, threads) of each that is no zombie."""
+    """(pid, parent, threads) of each; one that has ended and that nobody waited for counts as well."""
     for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat") as file:
-                    fields = file.read().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if fields[0] not in "ZX":
-                yield int(name), int(fields[1]), int(fields[17])
+        if name.isdigit() and (fields := status(int(name))):
+            yield int(name), int(fields[1]), max(1, int(fields[17]))
+
+
+def born(pid: int) -> int:
+    """When a process was started, in the kernel's own count; 0 for none."""
+    return int(fields[19]) if (fields := status(pid)) else 0
+
+
+def status(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; none for a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def stop(request: dict[str, Any]) -> dict[str, object]:
-    end_all(request["tokens"])
+    end_all(request["lives"])
     return over("ok", Output(0), Answer(max_images=0, max_images_bytes=0))
 
 

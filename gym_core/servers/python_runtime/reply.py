@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gym_core.servers.python_runtime.settings import Outcome
-from gym_core.types.wire import BulkyWire, WholeNumber
+from gym_core.types.wire import BulkyWire, WholeNumber, Wire
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_NOTES, _MAX_NOTE_CHARS = 40, 300
@@ -17,6 +17,17 @@ _ESCAPES = re.compile(
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 """What a terminal would act upon: colours and cursors of ECMA-48, and control characters but tab and line ends."""
+
+
+class Life(Wire):
+    """One process of a runtime, as it is found again in the sandbox."""
+
+    token: str
+    """Name of its socket, and its mark in the environment of all that it starts."""
+    leader: WholeNumber
+    """Process id of what adopts its orphans; 0 when it never said."""
+    born: WholeNumber
+    """When the leader was started, as the kernel there counts: process ids are used again."""
 
 
 class Reply(BulkyWire):
@@ -30,6 +41,8 @@ class Reply(BulkyWire):
     notes: Annotated[list[str], Field(max_length=_MAX_NOTES)]
     is_over: bool
     """The process has ended."""
+    life: Life | None = None
+    """Of a start."""
 
     def text(self, max_chars: int) -> str:
         """At most about `max_chars` characters, the middle given up first."""

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gym_core.errors import SandboxError, SandboxLost
 from gym_core.sandbox.contract import Launch, Sandbox
-from gym_core.servers.python_runtime.reply import Reply
+from gym_core.servers.python_runtime.reply import Life, Reply
 from gym_core.servers.python_runtime.settings import Execution, RuntimeSettings, Setup
 from gym_core.types.wire import JsonObject
 
@@ -78,9 +78,9 @@ class PythonRuntime:
         self._settings = settings
         self._setup = setup
         self._folder = folder
-        self._token = ""
-        """Of the process that runs, its name on the socket and its mark; "" while there is none."""
-        self._old_tokens: list[str] = []
+        self._life: Life | None = None
+        """Of the process that takes the next code."""
+        self._old_lives: list[Life] = []
         """Of processes that may have left something."""
         self._turn = asyncio.Lock()
 
@@ -94,46 +94,46 @@ class PythonRuntime:
         if len(content) > MAX_CODE_BYTES:
             return Execution("not_run", "", (), restarted=False, notes=(f"over {MAX_CODE_BYTES} bytes of code",))
         async with self._turn:
-            if not self._token:
-                await self._start()
-            token, self._token = self._token, ""  # it is not trusted again unless this one ends well
-            reply = await self._exchange(token, content)
+            life = self._life or await self._start()
+            # Not trusted again unless this code ends well; the call may also be cancelled.
+            self._life, self._old_lives = None, [life]
+            reply = await self._exchange(life, content)
             if reply is not None and not reply.is_over:
-                self._token = token
-            else:
-                self._old_tokens = [token]
+                self._life, self._old_lives = life, []
             return self._execution(reply)
 
     async def close(self) -> None:
         """End the process and all that it started, where the sandbox still is; closing twice is fine."""
         async with self._turn:
-            tokens = [*self._old_tokens, *([self._token] if self._token else [])]
-            self._token, self._old_tokens = "", []
-            if tokens:
+            lives = [*self._old_lives, *([self._life] if self._life else [])]
+            self._life, self._old_lives = None, []
+            if lives:
                 with contextlib.suppress(SandboxError):
-                    await self._ask({"op": "stop", "tokens": tokens}, timeout_s=GRACE_S)
+                    await self._ask({"op": "stop"}, lives, timeout_s=GRACE_S)
 
-    async def _start(self) -> None:
-        for path, content in self._setup.files.items():
-            await self._sandbox.write(f"{self._folder}/{path}", content)
+    async def _start(self) -> Life:
         for left in reversed(range(_START_TRIES)):
-            token = secrets.token_hex(8)
-            self._old_tokens.append(token)  # from now on, whatever comes of it
             try:
-                reply = await self._ask(self._start_request(token), timeout_s=START_TIMEOUT_S + GRACE_S)
+                return await self._started()
             except SandboxLost:
                 raise
-            except SandboxError:
-                # What runs there may be about to end, and others with it.
+            except SandboxError:  # what uses up the last process there may be about to end
                 if not left:
                     raise
                 await asyncio.sleep(_START_PAUSE_S)
-                continue
-            if reply.outcome == "ok" and not reply.is_over:
-                self._token, self._old_tokens = token, []
-                return
-            said = reply.text(2000).strip()
-            raise RuntimeError(f"a Python runtime does not start: {reply.outcome}: {said or 'without a word'}")
+        raise AssertionError("the last try returns or raises")
+
+    async def _started(self) -> Life:
+        """Ends what earlier processes left, too."""
+        for path, content in self._setup.files.items():
+            await self._sandbox.write(f"{self._folder}/{path}", content)
+        token, lives = secrets.token_hex(8), self._old_lives
+        self._old_lives = [*lives, Life(token=token, leader=0, born=0)]  # from now on, whatever comes of it
+        reply = await self._ask(self._start_request(token), lives, timeout_s=START_TIMEOUT_S + GRACE_S)
+        if reply.outcome == "ok" and reply.life and not reply.is_over:
+            return reply.life
+        said = reply.text(2000).strip()
+        raise RuntimeError(f"a Python runtime does not start: {reply.outcome}: {said or 'without a word'}")
 
     def _start_request(self, token: str) -> JsonObject:
         settings = self._settings
@@ -141,7 +141,6 @@ class PythonRuntime:
             "op": "start",
             "folder": self._folder,
             "token": token,
-            "old_tokens": [old for old in self._old_tokens if old != token],
             "start": {
                 "sources": {"showing": _source("showing"), "worker": _source("worker")},
                 "folder": self._folder,
@@ -159,30 +158,30 @@ class PythonRuntime:
             "timeout_s": START_TIMEOUT_S,
         }
 
-    async def _exchange(self, token: str, content: bytes) -> Reply | None:
+    async def _exchange(self, life: Life, content: bytes) -> Reply | None:
         """None when the client did not live to answer; raises SandboxLost alone."""
         settings = self._settings
         request: JsonObject = {
             "op": "run",
             "folder": self._folder,
-            "token": token,
+            "token": life.token,
             "code": base64.b64encode(content).decode(),
             "timeout_s": settings.timeout_s,
             "max_output_bytes": settings.max_output_chars * 4,
             "max_images": settings.max_images,
             "max_images_bytes": MAX_IMAGES_BYTES,
         }
-        self._old_tokens = [token]  # also when this call is cancelled
         try:
-            return await self._ask(request, timeout_s=settings.timeout_s + GRACE_S)
+            return await self._ask(request, [life], timeout_s=settings.timeout_s + GRACE_S)
         except SandboxLost:
             raise
         except SandboxError as error:  # the code may kill its client, and use up every process
             log.info("python client lost", extra={"sandbox": self._sandbox.id, "reason": str(error)[:200]})
             return None
 
-    async def _ask(self, request: JsonObject, *, timeout_s: float) -> Reply:
+    async def _ask(self, request: JsonObject, lives: Sequence[Life], *, timeout_s: float) -> Reply:
         """Raises SandboxError for an answer that is none."""
+        request = {**request, "lives": [life.model_dump() for life in lives]}
         words = base64.b64encode(json.dumps(request).encode()).decode()
         arguments = [words[start : start + _ARGUMENT_CHARS] for start in range(0, len(words), _ARGUMENT_CHARS)]
         argv = ["python3", "-I", "-S", "-c", _source("client"), *arguments]

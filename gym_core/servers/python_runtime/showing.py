@@ -48,11 +48,13 @@ class Screen:
 
     def end(self) -> None:
         """Figures that were left open are shown, and closed."""
-        try:
-            self.show_open_figures()
-        finally:
-            if self.n_shown > self.max_images:
-                self.notes.append(f"only the first {self.max_images} of {self.n_shown} pictures are kept")
+        for figure in self.open_figures():
+            try:
+                self.show_figure(figure)
+            except BaseException as error:  # noqa: BLE001 - whatever the model's figure raises when it is drawn
+                self.notes.append(f"a figure could not be drawn: {type(error).__name__}: {error}")
+        if self.n_shown > self.max_images:
+            self.notes.append(f"only the first {self.max_images} of {self.n_shown} pictures are kept")
 
     # -- the ways of showing ------------------------------------------------
 
@@ -82,10 +84,14 @@ class Screen:
 
     def show_open_figures(self, *_: object, **__: object) -> None:
         """In the place of `plt.show`."""
+        for figure in self.open_figures():
+            self.show_figure(figure)
+
+    def open_figures(self) -> list[Any]:
+        """Those that pyplot holds, by number."""
         helpers = sys.modules.get("matplotlib._pylab_helpers")
         managers: dict[int, Any] = dict(helpers.Gcf.figs) if helpers else {}
-        for number in sorted(managers):
-            self.show_figure(managers[number].canvas.figure)
+        return [managers[number].canvas.figure for number in sorted(managers)]
 
     def show_figure(self, figure: Any, *_: object, **__: object) -> None:
         """In the place of `Figure.show`. At its own size in pixels, and closed, so that it is not shown again."""

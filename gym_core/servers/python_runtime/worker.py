@@ -15,6 +15,7 @@ import errno
 import io
 import linecache
 import os
+import signal
 import socket
 import struct
 import sys
@@ -48,7 +49,11 @@ CONTROL_BYTES = socket.CMSG_SPACE(4)
 Line = socket.SocketType
 """The class in C, whose methods no code can replace."""
 
+MAX_FAILURES = 100
+"""To take the next code, because of what earlier code did."""
+
 leave = os._exit
+set_timer = signal.setitimer
 CLOSED = (errno.EBADF, errno.ENOTSOCK, errno.EINVAL)
 
 
@@ -71,22 +76,25 @@ class Worker:
 
     def serve(self) -> None:
         failures = 0
-        while failures < 100:
+        while failures < MAX_FAILURES:
             try:
                 fd, _ = self.listener._accept()  # type: ignore[attr-defined]  # of the class in C
+                self.answer(Line(fileno=fd))
             except OSError as error:
                 if error.errno in CLOSED:
                     break
                 failures += 1
             except BaseException:  # noqa: BLE001 - a signal handler of the model's code
                 failures += 1
-            else:
-                self.answer(Line(fileno=fd))
         leave(1)
 
     def answer(self, line: Line) -> None:
         line.settimeout(None)
-        code, output = receive(line)
+        request = receive(line)
+        if request is None:
+            line.close()
+            return
+        code, output = request
         dup2(output, 1)
         dup2(output, 2)
         close(output)
@@ -108,6 +116,7 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 - whatever the model's objects raise when they are drawn
             self.screen.notes.append(f"a figure could not be drawn: {brief(error)}")
         flush_streams()
+        set_timer(signal.ITIMER_REAL, 0)  # an alarm of code that has ended must not go off in the next one
         frames = [(b"o", b"ok" if told is None else b"raised"), (b"t", encoded(told or ""))]
         frames += [(b"i", image) for image in self.screen.images]
         frames += [(b"n", encoded(note[:MAX_NOTE_CHARS])) for note in self.screen.notes[:16]]
@@ -128,16 +137,19 @@ class Worker:
         return None
 
 
-def receive(line: Line) -> tuple[str, int]:
-    """A piece of code, and the pipe for its output."""
+def receive(line: Line) -> tuple[str, int] | None:
+    """A piece of code, and the pipe for its output; None from anybody but a client."""
     head, rights, _, _ = line.recvmsg(HEAD.size, CONTROL_BYTES)
+    if len(head) < HEAD.size or not rights:
+        return None
     output: int = array.array("i", rights[0][2])[0]
     _, length = HEAD.unpack(head)
     code = bytearray()
     while len(code) < length:
         content = line.recv(min(CHUNK_BYTES, length - len(code)))
         if not content:
-            leave(1)
+            close(output)
+            return None
         code += content
     return code.decode("utf-8", "replace"), output
 
