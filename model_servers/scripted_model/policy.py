@@ -13,14 +13,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from model_servers.scripted_model.chat import ChatMessage, ToolCall, Turn
 from model_servers.scripted_model.library import Solver, solver_for
-from model_servers.scripted_model.players.contract import Player, View, player_for
+from model_servers.scripted_model.players.contract import Player, View, guess, player_for
 from model_servers.scripted_model.players.registry import PLAYERS
 
 BASH = "bash"
 READ = "read"
 
 _FILE_PATH = re.compile(r'"filePath"\s*:\s*("(?:[^"\\]|\\.)*")')
-_OPTION = re.compile(r"^\(([A-Z])\)\s", re.MULTILINE)
 _READ_PICTURES = "Attached media from tool result:"
 """How OpenCode opens the user message that carries the pictures of a `read` call: not a question of the user's."""
 _TOLD = "<tool_response>"
@@ -66,11 +65,11 @@ def next_turn(messages: Sequence[ChatMessage], tools: Set[str], *, looks: bool =
     ends. One that does not look guesses at once.
     """
     episode = _read_episode(messages)
-    if player := player_for(PLAYERS, episode.prompt):
+    if player := player_for(PLAYERS, episode.prompt, tools):
         view = View(episode.prompt, episode.image_urls, episode.results, tools)
         return _played(player, view) if looks else player.guess(view)
     if not looks:
-        return _guess(episode.prompt, reason="I did not look.")
+        return guess(episode.prompt, reason="I did not look.")
     finding = episode.finding
     if finding is not None:
         if finding.picture and READ in tools and len(episode.results) == 1:
@@ -81,7 +80,7 @@ def next_turn(messages: Sequence[ChatMessage], tools: Set[str], *, looks: bool =
         return _measure(solver, path=episode.path, question=episode.prompt)
     if not episode.has_image and not episode.path:
         return Turn(_UNABLE)
-    return _guess(episode.prompt, reason=_why_guessing(solver, episode, tools))
+    return guess(episode.prompt, reason=_why_guessing(solver, episode, tools))
 
 
 def _read_episode(messages: Sequence[ChatMessage]) -> _Episode:
@@ -98,7 +97,7 @@ def _played(player: Player, view: View) -> Turn:
     try:
         return player.play(view)
     except ValueError as error:
-        return _guess(view.question, reason=f"I could not look at a picture: {error}.")
+        return guess(view.question, reason=f"I could not look at a picture: {error}.")
 
 
 def _is_question(message: ChatMessage) -> bool:
@@ -142,12 +141,6 @@ def _look_at(picture: str) -> Turn:
 
 def _answer(finding: Finding) -> Turn:
     return Turn(f"A program measured this answer from the pixels: {finding.answer}.\n\n\\boxed{{{finding.answer}}}")
-
-
-def _guess(prompt: str, *, reason: str) -> Turn:
-    options = _OPTION.findall(prompt)
-    guess = options[0] if options else "1"
-    return Turn(f"{reason} This is a guess.\n\n\\boxed{{{guess}}}")
 
 
 def _why_guessing(solver: Solver | None, episode: _Episode, tools: Set[str]) -> str:

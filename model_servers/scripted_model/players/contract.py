@@ -5,6 +5,7 @@ open. It looks at the very pixels that a model is sent.
 """
 
 import io
+import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from gym_core.datasets.images import PreparedImage
 from model_servers.scripted_model.chat import Turn
 
 MAX_PIXELS = 4_000_000
+_OPTION = re.compile(r"^\(([A-Z])\)\s", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,18 @@ class Player:
     play: Callable[[View], Turn]
     guess: Callable[[View], Turn]
     """The turn of one that looks at no picture: what an answer is worth without seeing."""
+    needs: frozenset[str] = frozenset()
+    """Tools without all of which it does not play."""
 
 
-def player_for(players: Sequence[Player], question: str) -> Player | None:
-    return next((player for player in players if player.question in question), None)
+def player_for(players: Sequence[Player], question: str, tools: Set[str]) -> Player | None:
+    return next((player for player in players if player.question in question and player.needs <= tools), None)
+
+
+def guess(question: str, *, reason: str) -> Turn:
+    """The first option; 1 where there are none."""
+    options = _OPTION.findall(question)
+    return Turn(f"{reason} This is a guess.\n\n\\boxed{{{options[0] if options else '1'}}}")
 
 
 def _decoded(url: str) -> Image.Image:
