@@ -51,7 +51,8 @@ ACTS = [
     ),
     Act("memory", r"Killed|MemoryError|refused_after_mib|137", or_ends=r"OpenCode (ended|failed)|time limit"),
     Act("disk", r'"written_mib": \{.*"/workspace": \d', then=EMPTY),
-    Act("flood", r"y{1000}|output truncated", or_ends=r"OpenCode (ended|failed)|time limit"),  # it keeps it all in memory
+    # OpenCode keeps it all in memory, or cuts it.
+    Act("flood", r"y{1000}|output truncated", or_ends=r"OpenCode (ended|failed)|time limit"),
     Act("daemons hostile-row", r'\{"left": 3\}', or_ends="time limit"),  # it waits for whoever holds the pipe
 ]
 
