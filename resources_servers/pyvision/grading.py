@@ -99,7 +99,7 @@ def answer_columns(task: PyVisionTask, reply: ResponsesReply, rules: Rules) -> J
         "end_reason": end_reason(reply).value,
         "extracted_answer": found.text,
         "answer_form": found.form.value,
-        "grader": rules.grader_of(task).value,
+        "graded_by": rules.grader_of(task).value,
     }
     return columns | asdict(tool_use(reply)) | _Match(False, None).columns()
 

@@ -2,7 +2,7 @@
 
 from model_servers.scripted_model.players.dominant_color import DOMINANT_COLOR
 from model_servers.scripted_model.players.geo3k_zoom import GEO3K_ZOOM
-from model_servers.scripted_model.players.puzzle_tools import PUZZLE_TOOLS
+from model_servers.scripted_model.players.pyvision import PYVISION_IMAGE, PYVISION_VIDEO
 from model_servers.scripted_model.players.separate_shapes import SEPARATE_SHAPES
 
-PLAYERS = (DOMINANT_COLOR, GEO3K_ZOOM, SEPARATE_SHAPES, *PUZZLE_TOOLS)
+PLAYERS = (DOMINANT_COLOR, GEO3K_ZOOM, SEPARATE_SHAPES, PYVISION_IMAGE, PYVISION_VIDEO)

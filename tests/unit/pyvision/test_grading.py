@@ -179,7 +179,7 @@ async def test_a_judge_is_asked_only_where_a_row_wants_one_and_words_differ(
     task = PyVisionTask(question="What?", expected_answer=gold, grader=grader)
     verification = await grade(task, reply_of(said=f"<answer>\\boxed{{{answer}}}</answer>"), Rules(judge=judge))
     assert (verification.reward, len(judge.asked)) == (float(right), int(asks))
-    assert verification.details["grader"] == grader.value
+    assert verification.details["graded_by"] == grader.value
     assert verification.details["judge_verdict"] == ("equivalent" if asks else None)
 
 
