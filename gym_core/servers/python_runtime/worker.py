@@ -124,7 +124,8 @@ class Worker:
 
     def run(self, code: str, name: str) -> str | None:
         """The traceback where it raised."""
-        linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+        # Each line with its end, as linecache has those of files: carets are placed by it.
+        linecache.cache[name] = (len(code), None, [f"{line}\n" for line in code.split("\n")], name)
         try:
             tree = ast.parse(code, name)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

@@ -1,0 +1,251 @@
+"""The runtime with real processes beside the test, and with a sandbox that fails."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from gym_core.errors import SandboxError, SandboxLost
+from gym_core.sandbox.contract import ExecResult, Launch, SandboxSpec
+from gym_core.servers.python_runtime import Execution, PythonRuntime, RuntimeSettings, Setup
+from gym_core.servers.python_runtime.client import born, status
+from gym_core.servers.python_runtime.runtime import MAX_CODE_BYTES
+from tests.fakes.process_sandbox import ProcessSandbox
+from tests.fakes.sandbox import FakeSandbox
+
+SETUP = Setup({"clue.txt": b"a clue"}, "clue = open(FOLDER + '/clue.txt').read()")
+ORDINARY, SHORT = RuntimeSettings(), RuntimeSettings(timeout_s=0.3)
+
+
+@pytest.fixture
+async def sandbox(tmp_path: Path) -> ProcessSandbox:
+    return ProcessSandbox(tmp_path)
+
+
+@pytest.fixture
+async def python(sandbox: ProcessSandbox) -> AsyncIterator[PythonRuntime]:
+    runtime = runtime_in(sandbox)
+    yield runtime
+    await runtime.close()
+
+
+def runtime_in(sandbox: ProcessSandbox, settings: RuntimeSettings = ORDINARY) -> PythonRuntime:
+    return PythonRuntime(sandbox, settings, SETUP, folder=str(sandbox.folder / "r"))
+
+
+def sizes(execution: Execution) -> list[tuple[int, int]]:
+    return [Image.open(io.BytesIO(image)).size for image in execution.images]
+
+
+async def test_variables_stay_and_the_setup_is_there(python: PythonRuntime) -> None:
+    first = await python.run("x = 20\nprint(clue)")
+    second = await python.run("print(x + 1)\nprint(__name__)")
+    assert (first.outcome, first.text, first.restarted) == ("ok", "a clue\n", False)
+    assert (second.text, second.images, second.notes) == ("21\n__main__\n", [], [])
+
+
+async def test_what_raises_comes_with_the_end_of_its_traceback_and_goes_on(python: PythonRuntime) -> None:
+    raised = await python.run("x = 1\nprint('before')\nx / 0")
+    assert raised.outcome == "raised"
+    assert raised.text == (
+        'before\nTraceback (most recent call last):\n  File "<code 1>", line 3, in <module>\n    x / 0\n'
+        "    ~~^~~\nZeroDivisionError: division by zero\n"
+    )
+    assert (await python.run("x")).outcome == "ok"
+    assert "SyntaxError: '(' was never closed" in (await python.run("print(1")).text
+
+
+async def test_both_streams_and_those_of_children_come_in_order(python: PythonRuntime) -> None:
+    code = "import sys, subprocess\nprint('a')\nprint('b', file=sys.stderr)\nsubprocess.run(['echo', 'c'])\nprint('d')"
+    assert (await python.run(code)).text == "a\nb\nc\nd\n"
+
+
+async def test_pictures_come_in_the_order_in_which_they_were_shown(python: PythonRuntime) -> None:
+    shown = await python.run(
+        "from PIL import Image\nimport numpy as np\n"
+        "Image.new('RGB', (3, 2)).show()\n"
+        "display(Image.new('L', (4, 2)), np.zeros((2, 5, 3), np.uint8), 'words')\n"
+        "from IPython.display import display as other\nother(Image.new('P', (6, 2)))\n"
+        "Image.new('CMYK', (7, 2))"
+    )
+    assert (shown.text, sizes(shown)) == ("words\n", [(3, 2), (4, 2), (5, 2), (6, 2), (7, 2)])
+
+
+async def test_an_opencv_window_is_shown_in_its_true_colours(python: PythonRuntime) -> None:
+    code = "import cv2\nimport numpy as np\nblue = np.zeros((2, 2, 3), np.uint8)\nblue[:, :, 0] = 255\n"
+    shown = await python.run(code + "cv2.imshow('window', blue)\ncv2.waitKey(0)\ncv2.destroyAllWindows()")
+    assert (shown.outcome, shown.text) == ("ok", "")
+    assert Image.open(io.BytesIO(shown.images[0])).getpixel((0, 0)) == (0, 0, 255)
+
+
+async def test_pictures_have_bounds_in_number_pixels_and_shape(sandbox: ProcessSandbox) -> None:
+    settings = RuntimeSettings(max_images=2, max_image_pixels=10_000, max_aspect_ratio=10)
+    python = runtime_in(sandbox, settings)
+    bounded = await python.run(
+        "from PIL import Image\n"
+        "Image.new('L', (400, 100)).show()\nImage.new('L', (1000, 10)).show()\n"
+        "for _ in range(5): Image.new('L', (9, 9)).show()"
+    )
+    await python.close()
+    assert sizes(bounded) == [(200, 50)]
+    assert bounded.notes == [
+        "a picture of 400x100 pixels is shown at 200x50",
+        "a picture of 1000x10 pixels is not shown: one side is 100 times the other, at most 10 are allowed",
+        "only the first 2 of 7 pictures are kept",
+    ]
+
+
+async def test_a_flood_keeps_its_beginning_and_its_end(sandbox: ProcessSandbox) -> None:
+    python = runtime_in(sandbox, RuntimeSettings(max_output_chars=200))
+    flood = await python.run("print('first')\nfor _ in range(30): print('x' * 100_000)\nprint('last')")
+    await python.close()
+    assert flood.text.startswith("first\nxxx")
+    assert flood.text.endswith("xxx\nlast\n")
+    assert len(flood.text) < 300
+    assert flood.notes == ["the output was longer than 200 characters, and is cut"]
+
+
+async def test_past_its_time_the_process_is_killed_and_a_new_one_has_the_setup_again(sandbox: ProcessSandbox) -> None:
+    python = runtime_in(sandbox, SHORT)
+    late = await python.run("x = 1\nclue = 'spoiled'\nprint('so far')\nwhile True: pass")
+    after = await python.run("print(clue, 'x' in globals())")
+    await python.close()
+    assert (late.outcome, late.text, late.restarted) == ("timed_out", "so far\n", True)
+    assert late.notes[0] == "the code did not end within 0.3 seconds, so its process was killed"
+    assert "variables are gone" in late.notes[1]
+    assert (after.outcome, after.text, after.restarted) == ("ok", "a clue False\n", False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os._exit(0)",
+        "import os; os.kill(os.getpid(), 9)",
+        "import os; os.closerange(3, 1000)",
+        "import os\nfor fd in range(3, 30):\n  try: os.write(fd, b'garbage' * 9)\n  except OSError: pass",
+        "import os, threading, time; threading.Thread(target=os._exit, args=[1]).start(); time.sleep(5)",
+    ],
+)
+async def test_code_that_breaks_its_process_is_told_so_and_the_next_has_a_new_one(
+    python: PythonRuntime, code: str
+) -> None:
+    died = await python.run(code)
+    assert (died.outcome, died.restarted) == ("died", True)
+    assert died.notes[0] == "the Python process ended while the code ran"
+    assert (await python.run("print(clue)")).text == "a clue\n"
+
+
+async def test_a_process_that_ended_between_two_pieces_of_code_runs_neither_twice(python: PythonRuntime) -> None:
+    await python.run("import os, threading; threading.Timer(0.02, os._exit, [0]).start()")
+    await asyncio.sleep(0.1)
+    lost = await python.run("open('ran', 'w')")
+    assert (lost.outcome, lost.restarted) == ("not_run", True)
+    assert (await python.run("import os; print(os.listdir())")).text == "[]\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import builtins, json, sys\nbuiltins.len = builtins.open = builtins.print = json.dumps = sys.stdout = None",
+        "import os; [os.close(fd) for fd in (0, 1, 2)]",
+        "import sys; sys.stdout.close(); sys.stderr = 3",
+        "import os; os.fork()",
+        "import sys; sys.exit(3)",
+        "import socket; socket.setdefaulttimeout(0.01); socket.socket.recv = socket.socket.sendall = None",
+        "import os, traceback; os.write = os.dup2 = traceback.format_exception = None; 1/0",
+        "class E(Exception):\n  def __str__(self): 1/0\nraise E",
+        "from signal import *\nsignal(SIGALRM, lambda *_: 1/0); setitimer(ITIMER_REAL, 0.001, 0.001)",
+    ],
+)
+async def test_code_that_takes_its_own_tools_apart_keeps_its_process(python: PythonRuntime, code: str) -> None:
+    broken = await python.run("x = 7\n" + code)
+    assert (broken.outcome in ("ok", "raised"), broken.restarted) == (True, False)
+    assert (await python.run("import sys; sys.stdout.write(f'{x}\\n')")).text == "7\n"
+
+
+async def test_what_code_left_running_writes_nothing_into_later_results(python: PythonRuntime) -> None:
+    late = "while sleep 0.01; do echo late; done"
+    code = f"import subprocess\nsubprocess.Popen({late!r}, shell=True, start_new_session=True)"
+    assert (await python.run(code)).outcome == "ok"
+    assert (await python.run("import time; time.sleep(0.1); print('mine')")).text == "mine\n"
+
+
+async def test_closing_ends_what_the_code_started_whatever_session_it_is_in(sandbox: ProcessSandbox) -> None:
+    python = runtime_in(sandbox)
+    code = "import subprocess\np = subprocess.Popen(['sleep', '60'], env={}, start_new_session=True)\nprint(p.pid)"
+    pid = int((await python.run(code)).text)
+    assert born(pid)
+    await python.close()
+    await python.close()
+    assert status(pid)[:1] in ([], ["Z"])
+
+
+async def test_bytes_that_are_no_text_and_colours_come_as_text(python: PythonRuntime) -> None:
+    code = "import os; os.write(1, b'\\xff \\x1b[31mred\\x1b[0m\\n'); print('\\ud800')"
+    assert (await python.run(code)).text == "\ufffd red\n\\ud800\n"
+
+
+async def test_code_that_is_too_long_is_not_run(python: PythonRuntime, sandbox: ProcessSandbox) -> None:
+    refused = await python.run("#" * MAX_CODE_BYTES + "!")
+    assert (refused.outcome, refused.restarted, sandbox.launches) == ("not_run", False, [])
+    assert (await python.run("#" * (MAX_CODE_BYTES - 10) + "\nprint(5)")).text == "5\n"
+
+
+async def test_a_prelude_that_fails_is_a_bug_of_ours(sandbox: ProcessSandbox) -> None:
+    python = PythonRuntime(sandbox, SHORT, Setup(prelude="clue = missing"), folder=str(sandbox.folder / "r"))
+    with pytest.raises(RuntimeError, match=r"does not start: raised: [\s\S]*NameError: name 'missing' is not defined"):
+        await python.run("print(1)")
+    await python.close()
+
+
+def test_a_file_of_a_setup_has_a_plain_name() -> None:
+    for name in ("../a", "a/b", "", ".hidden", "a b"):
+        with pytest.raises(ValueError, match="make its name"):
+            Setup({name: b""})
+
+
+# -- a sandbox that fails ---------------------------------------------------
+
+
+STARTED = (
+    b'{"outcome": "ok", "head": "", "tail": "", "dropped_bytes": 0, "images": [], "notes": [], "is_over": false, '
+    b'"life": {"token": "t", "leader": 5, "born": 6}}'
+)
+
+
+def failing_at(turn: int, error: Exception) -> tuple[FakeSandbox, PythonRuntime]:
+    """A sandbox whose command number `turn` fails, the start being number 0."""
+    sandbox = FakeSandbox("box", SandboxSpec())
+
+    def run(launch: Launch, box: FakeSandbox) -> ExecResult:
+        if len(box.launches) == turn + 1:
+            raise error
+        return ExecResult(exit_code=0, stdout=STARTED)
+
+    sandbox.on_exec(run)
+    return sandbox, PythonRuntime(sandbox, RuntimeSettings(), Setup())
+
+
+async def test_a_sandbox_that_is_gone_is_ours() -> None:
+    _, python = failing_at(1, SandboxLost("gone"))
+    with pytest.raises(SandboxLost):
+        await python.run("print(1)")
+
+
+async def test_a_client_that_code_killed_is_the_codes_doing() -> None:
+    sandbox, python = failing_at(1, SandboxError("no process to be had"))
+    assert (await python.run("print(1)")).outcome == "died"
+    assert (await python.run("print(1)")).outcome == "ok"
+    assert len(sandbox.launches) == 4
+
+
+async def test_an_answer_that_is_none_is_a_process_that_died() -> None:
+    sandbox, python = failing_at(9, SandboxError("never"))
+    await python.run("print(1)")
+    sandbox.on_exec(lambda launch, box: ExecResult(exit_code=0, stdout=b"{} and more"))
+    assert (await python.run("print(1)")).outcome == "died"
