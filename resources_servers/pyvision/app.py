@@ -16,14 +16,14 @@ from gym_core.judging.contract import Judge
 from gym_core.judging.llm_judge import LlmJudge
 from gym_core.judging.model_server_endpoint import ModelServerEndpoint
 from gym_core.servers.context import ServerContext
-from gym_core.servers.python_runtime.runtime import FOLDER
-from gym_core.servers.python_runtime.server import (
+from gym_core.servers.python_runtime import (
     CodeArguments,
+    Execution,
     PythonSession,
     PythonToolServer,
     PythonToolServerConfig,
+    Setup,
 )
-from gym_core.servers.python_runtime.settings import Execution, Setup
 from gym_core.servers.resources import ResourcesSession, Submission
 from gym_core.servers.tools import Tool, ToolError, ToolOutput, ToolSession
 from gym_core.types.checkup import JudgeReport
@@ -126,7 +126,7 @@ class PyVisionServer(PythonToolServer[PyVisionTask, PyVisionConfig]):
         held.images |= made
         if made and held.runtime and held.sandbox:
             for name, picture in made.items():
-                await held.sandbox.write(f"{FOLDER}/{name}", picture)
+                await held.sandbox.write(f"{held.runtime.folder}/{name}", picture)
             await held.runtime.run(binding_of(list(made)))
 
     # -- the grade ----------------------------------------------------------

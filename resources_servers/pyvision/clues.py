@@ -7,7 +7,7 @@ that reads the tag writes the name. All are bound by the number of the image in 
 from collections import ChainMap
 from collections.abc import MutableMapping, Sequence
 
-from gym_core.servers.python_runtime.settings import Setup
+from gym_core.servers.python_runtime import Setup
 from resources_servers.pyvision.observation import clue_name
 from resources_servers.pyvision.videos import READER_FILE, reader_source
 

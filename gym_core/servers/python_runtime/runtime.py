@@ -84,6 +84,11 @@ class PythonRuntime:
         """Of processes that may have left something."""
         self._turn = asyncio.Lock()
 
+    @property
+    def folder(self) -> str:
+        """In the sandbox, with the setup's files."""
+        return self._folder
+
     async def run(self, code: str) -> Execution:
         """Run a piece of code; one at a time. What the code does wrong, to the process too, is in the result.
 
