@@ -139,8 +139,9 @@ def _first_sentence(text: str) -> str:
 def dataset_path(jsonl_fpath: str, prepare_script: str | None, roots: Roots) -> Path:
     """Where a dataset's file is, or is to be written.
 
-    An existing file under the first root that has it; else beside the root that holds the prepare script, when that
-    root can be written (an installed package often cannot); else under the working folder.
+    An existing file under the first root that has it; else, of the roots that can be written (an installed package
+    often cannot), under the first that has the benchmark's own folder, or the prepare script, which many may share;
+    else under the working folder.
     """
     path = Path(jsonl_fpath).expanduser()
     if path.is_absolute():
@@ -150,9 +151,12 @@ def dataset_path(jsonl_fpath: str, prepare_script: str | None, roots: Roots) -> 
         if (root / path).is_file():
             return root / path
     if prepare_script is not None:
-        for root in by_cwd_first:
-            if (root / prepare_script).is_file() and os.access(root, os.W_OK):
-                return root / path
+        own_folder = path.parent.parent  # benchmarks/NAME of benchmarks/NAME/data/FILE
+        writable = [root for root in by_cwd_first if os.access(root, os.W_OK)]
+        homes = [root for root in writable if len(own_folder.parts) > 1 and (root / own_folder).is_dir()]
+        homes += [root for root in writable if (root / prepare_script).is_file()]
+        if homes:
+            return homes[0] / path
     return Path.cwd() / path
 
 

@@ -87,3 +87,15 @@ def test_a_dataset_lies_where_it_exists_else_beside_its_script_else_here(house: 
     house.write("b/data/x.jsonl", "")
     assert dataset_path("b/data/x.jsonl", "b/prepare.py", roots) == house.folder / "b/data/x.jsonl"
     assert dataset_path("/abs/x.jsonl", "b/prepare.py", roots) == Path("/abs/x.jsonl")
+
+
+def test_the_data_of_a_benchmark_with_a_shared_script_lie_in_the_benchmarks_folder(
+    house: House, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    (other / "shared").mkdir(parents=True)
+    (other / "shared" / "prepare.py").touch()
+    roots = Roots((other,))
+    assert dataset_path("s/b/data/x.jsonl", "shared/prepare.py", roots) == other / "s/b/data/x.jsonl"
+    (house.folder / "s" / "b").mkdir(parents=True)
+    assert dataset_path("s/b/data/x.jsonl", "shared/prepare.py", roots) == house.folder / "s/b/data/x.jsonl"

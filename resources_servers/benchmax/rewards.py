@@ -1,0 +1,50 @@
+"""From a class's named rewards to the one in [0, 1] that the gym publishes. Pure."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+SUM = "sum"
+_TOLERANCE = 1e-9
+"""0.1 + 0.2 + 0.7 is a little more than 1."""
+
+RewardRule = str | dict[str, Annotated[float, Field(allow_inf_nan=False)]]
+"""`reward` of the server's block: "sum", the name of one component, or weights by component."""
+RewardRange = Literal["mask", "clip"]
+
+
+def read_rewards(found: object) -> dict[str, float]:
+    """What `compute_reward` gave; {} for None. Raises ValueError for anything but names with finite numbers."""
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise ValueError(f"rewards: a {type(found).__name__} is no mapping")
+    for name, value in found.items():
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"rewards: {name!r} is no name")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"reward {name!r}: {str(value)[:80]!r} is no finite number")
+    return {name: float(value) for name, value in found.items()}
+
+
+def parts_by(rule: RewardRule, rewards: Mapping[str, float]) -> dict[str, float]:
+    """The parts that the reward is the sum of. Raises ValueError naming a component that the rule wants and is not
+    there."""
+    if rule == SUM:
+        return dict(rewards)
+    weights = {rule: 1.0} if isinstance(rule, str) else rule
+    if missing := sorted(weights.keys() - rewards.keys()):
+        raise ValueError(f"rewards: no {', '.join(map(repr, missing))} among {sorted(rewards)}")
+    return {name: weight * rewards[name] for name, weight in weights.items()}
+
+
+def total_of(parts: Mapping[str, float], *, range_: RewardRange) -> float:
+    """Their sum, in [0, 1]. Raises ValueError for one outside, unless it is to be clipped."""
+    total = math.fsum(parts.values())
+    if range_ == "mask" and not -_TOLERANCE <= total <= 1 + _TOLERANCE:
+        raise ValueError(
+            f"the reward {total:g} of {dict(parts)} is not in [0, 1]: set `reward`, or `reward_range: clip`"
+        )
+    return min(1.0, max(0.0, total))
