@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -22,17 +22,13 @@ from gym_core.types.trainer import EndLine, GroupOptions, RolloutLine, RolloutsR
 from gym_core.types.wire import JsonObject
 from tests.live.engines import MODEL_NAME, Engine, build_model, needs_tiny_vlm, tiny_engine
 from tests.live.scoring import Scorer
-from tests.live.tool_samples import check_reward, check_sample, returned_images
+from tests.live.tool_samples import called, check_reward, check_sample, returned_images
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, needs_tiny_vlm]
 
-REPEATS = 2
+TASKS, REPEATS = 4, 2
+"""At most so many tasks of an environment."""
 TOOL_BONUS = 0.1
-
-
-def examples(environment: str) -> Callable[[Path], Path]:
-    """The rows that are checked in with it."""
-    return lambda folder: INSTALL_DIR / f"resources_servers/{environment}/data/example.jsonl"
 
 
 @dataclass(frozen=True)
@@ -40,65 +36,72 @@ class Tools:
     """An environment whose tools return pictures, as one way of writing calls plays it."""
 
     environment: str
-    agent: str
-    """Dotted path of its agent's block."""
-    rows: Callable[[Path], Path]
     calls: int
     """Of tools, by the scripted policy, a rollout."""
     returned: int
     """Pictures that they return."""
+    is_choosy: bool = False
+    """Whether there are tasks in which it calls fewer, or gets fewer: the numbers above are then the most."""
     score: Callable[[JsonObject], float] = lambda row: 1.0
-    """What the scripted policy earns with a task."""
-    agent_settings: JsonObject = field(default_factory=dict)
+    """What the scripted policy earns with a row."""
+    terms: frozenset[str] = frozenset()
+    """Names of the environment's shaping."""
+    settings: JsonObject = field(default_factory=dict)
+    """Of its agent's block, by name."""
+    resources: JsonObject = field(default_factory=dict)
+    """Of its resources server's, by name."""
+    server: str | None = None
+    """The resources server's implementation; None means that it has the environment's name."""
+    agent: str = ""
+    """Name of the agent's block; "" means that it is named after the environment."""
+
+    def rows(self, folder: Path) -> Path:
+        """Drawn for the test, or those that are checked in."""
+        if self.environment == "dominant_color":
+            return prepare({"seed": 7, "tasks": 3}, folder / "d.jsonl")
+        return INSTALL_DIR / f"resources_servers/{self.environment}/data/example.jsonl"
+
+    def overrides(self, folder: Path) -> dict[str, object]:
+        name = self.environment
+        agent = f"{self.agent or name + '_agent'}.agent_servers.tool_agent"
+        resources = f"{name}.resources_servers.{self.server or name}"
+        dataset = {"name": "rows", "type": "benchmark", "jsonl_fpath": str(self.rows(folder))}
+        return {
+            f"{name}_environment.environment_servers.single_agent_turn_legacy.datasets": [dataset],
+            **{f"{agent}.{key}": value for key, value in self.settings.items()},
+            **{f"{resources}.{key}": value for key, value in self.resources.items()},
+        }
 
 
-def _dominant_color(**settings: str) -> Tools:
-    def rows(folder: Path) -> Path:
-        return prepare({"seed": 7, "tasks": 3}, folder / "d.jsonl")
-
-    agent = "tool_agent.agent_servers.tool_agent"
-    return Tools("dominant_color", agent, rows, calls=2, returned=2, agent_settings=settings)
-
-
-def _geo3k_zoom(**settings: str) -> Tools:
-    return Tools(
-        "geo3k_zoom",
-        "geo3k_zoom_agent.agent_servers.tool_agent",
-        examples("geo3k_zoom"),
-        calls=2,
-        returned=2,
-        score=lambda row: float(row["expected_answer"] == "1"),  # a guess: the policy knows no geometry
-        agent_settings=settings,
-    )
-
-
-def _visual_tools(**settings: str) -> Tools:
-    agent = "visual_tools_agent.agent_servers.tool_agent"
-    return Tools("visual_tools", agent, examples("visual_tools"), calls=1, returned=1, agent_settings=settings)
-
+DOMINANT_COLOR = Tools("dominant_color", calls=2, returned=2, agent="tool_agent")
+# A guess: the scripted policy knows no geometry.
+GEO3K_ZOOM = Tools("geo3k_zoom", calls=2, returned=2, score=lambda row: float(row["expected_answer"] == "1"))
+VISUAL_TOOLS = Tools("visual_tools", calls=1, returned=1)
+BENCHMAX = Tools("benchmax", calls=2, returned=2)
+# The first code of each rollout raises, the second shows a figure.
+PYVISION_IMAGE = Tools("pyvision_image", calls=2, returned=1, server="pyvision", terms=frozenset({"tool_use"}))
 
 CASES = {
-    "dominant_color-openai": _dominant_color(dialect="openai"),
-    "dominant_color-images-in-tool-messages": _dominant_color(dialect="openai", tool_images="tool"),
-    "dominant_color-tagged_json": _dominant_color(dialect="tagged_json"),
-    "geo3k_zoom-openai": _geo3k_zoom(dialect="openai"),
-    "geo3k_zoom-tagged_json": _geo3k_zoom(dialect="tagged_json"),
-    "visual_tools-openai": _visual_tools(dialect="openai"),
-    "visual_tools-images-in-tool-messages": _visual_tools(dialect="openai", tool_images="tool"),
+    "dominant_color": DOMINANT_COLOR,
+    "dominant_color-images-in-tool-messages": replace(DOMINANT_COLOR, settings={"tool_images": "tool"}),
+    "dominant_color-tagged_json": replace(DOMINANT_COLOR, settings={"dialect": "tagged_json"}),
+    "geo3k_zoom": GEO3K_ZOOM,
+    "geo3k_zoom-tagged_xml": replace(GEO3K_ZOOM, settings={"dialect": "tagged_xml"}),
+    "visual_tools": VISUAL_TOOLS,
+    "visual_tools-tagged_xml": replace(VISUAL_TOOLS, settings={"dialect": "tagged_xml"}),
+    "visual_tools-images-in-tool-messages": replace(VISUAL_TOOLS, settings={"tool_images": "tool"}),
+    "benchmax": BENCHMAX,
+    "benchmax-tagged_json": replace(BENCHMAX, settings={"dialect": "tagged_json"}),
+    "pyvision_image": PYVISION_IMAGE,
+    "pyvision_video": replace(PYVISION_IMAGE, environment="pyvision_video"),
 }
 
 
 @asynccontextmanager
 async def trainer(folder: Path, engine: Engine, tools: Tools) -> AsyncIterator[GymClient]:
     """Of a gym that plays the environment's rows with the engine's model."""
-    dataset = {"name": "rows", "type": "benchmark", "jsonl_fpath": str(tools.rows(folder))}
-    values: dict[str, object] = {
-        "policy_base_url": engine.base_url,
-        "policy_model_name": MODEL_NAME,
-        "policy_api_key": "EMPTY",
-        f"{tools.environment}_environment.environment_servers.single_agent_turn_legacy.datasets": [dataset],
-        **{f"{tools.agent}.{name}": value for name, value in tools.agent_settings.items()},
-    }
+    policy = {"policy_base_url": engine.base_url, "policy_model_name": MODEL_NAME, "policy_api_key": "EMPTY"}
+    values = policy | tools.overrides(folder)
     overrides = tuple(f"++{path}={json.dumps(value)}" for path, value in values.items())
     selection = Selection(None, tools.environment, "vllm_model", (), (), overrides)
     checked = await asyncio.to_thread(selection.check)
@@ -113,7 +116,11 @@ async def played(folder: Path, model: Path, tools: Tools) -> list[RolloutLine]:
         trainer(folder, engine, tools) as client,
     ):
         asked = RolloutsRequest(
-            split="benchmark", num_repeats=REPEATS, images="inline", group=GroupOptions(tool_bonus=TOOL_BONUS)
+            split="benchmark",
+            limit=TASKS,
+            num_repeats=REPEATS,
+            images="inline",
+            group=GroupOptions(tool_bonus=TOOL_BONUS),
         )
         lines = [line async for line in client.rollouts(asked)]
     assert isinstance(lines[-1], EndLine), lines[-1]
@@ -136,22 +143,23 @@ async def test_every_picture_of_a_tool_is_in_the_samples(
 ) -> None:
     tools = CASES[name]
     lines = await played(tmp_path, model, tools)
-    tasks = list(read_dataset(tools.rows(tmp_path)))
-    assert len(lines) == len(tasks) * REPEATS
+    assert len(lines) == REPEATS * min(TASKS, len(list(read_dataset(tools.rows(tmp_path)))))
     for line in lines:
         assert line.row is not None
-        assert (line.end_reason, line.tool_calls, line.advantage) == ("completed", tools.calls, 0.0)
-        assert line.row["reward"] == tools.score(tasks[line.task_index].task_data)
-        assert len(returned_images(line.row)) == tools.returned
+        assert (line.end_reason, line.advantage) == ("completed", 0.0)
+        assert line.row["reward"] == tools.score(line.row)
         sample = check_sample(line, model, scorer)
-        assert len(sample.calls) == tools.calls + 1
+        assert len(sample.calls) == called(line.row) + 1
         check_reward(line, tool_bonus=TOOL_BONUS)
+    counts = [(line.tool_calls, len(returned_images(line.row or {}))) for line in lines]
+    assert max(counts) == (tools.calls, tools.returned)
+    assert tools.is_choosy or len(set(counts)) == 1
+    assert {name for line in lines for name in (line.row or {})["reward_shaping"]} == tools.terms
 
 
 async def test_the_pictures_are_those_of_the_task_in_its_order(model: Path, tmp_path: Path) -> None:
-    tools = _dominant_color(dialect="openai")
-    tasks = list(read_dataset(tools.rows(tmp_path)))
-    for line in await played(tmp_path, model, tools):
+    tasks = list(read_dataset(DOMINANT_COLOR.rows(tmp_path)))
+    for line in await played(tmp_path, model, DOMINANT_COLOR):
         assert line.row is not None
         later = tasks[line.task_index].task_data["later_images"]
         assert returned_images(line.row) == [

@@ -14,16 +14,23 @@ from tests.live.scoring import Scorer
 
 MAX_GAP = 2e-3
 """Between the engine's log-probabilities, from its cache, and those of one pass over the whole sample."""
+SCALED_PX = 2_000_000
+"""What a prompt's picture with more pixels is scaled to, where the agent's block says so."""
 
 
-def images_in_order(row: JsonObject) -> list[str]:
-    """SHA-256 of a row's pictures as the model met them: those of the prompt, then those that tools returned."""
-    return list(_images([*row["responses_create_params"]["input"], *row["response"]["output"]]))
+def prompt_images(row: JsonObject) -> list[str]:
+    """SHA-256 of the pictures of a row's task."""
+    return list(_images(row["responses_create_params"]["input"]))
 
 
 def returned_images(row: JsonObject) -> list[str]:
-    """Of them those that tools returned."""
+    """SHA-256 of those that tools returned, in order."""
     return list(_images(row["response"]["output"]))
+
+
+def called(row: JsonObject) -> int:
+    """Calls of a row, those that were refused too."""
+    return sum(item["type"] == "function_call" for item in row["response"]["output"])
 
 
 def _images(items: list[JsonObject]) -> Iterator[str]:
@@ -40,7 +47,7 @@ def check_sample(line: RolloutLine, folder: Path, scorer: Scorer) -> TrainingSam
     assert line.row is not None
     (sample,) = line.samples
     assert (sample.mask_reason, sample.drift, sample.logprobs_mode) == (None, None, "raw")
-    assert [image.sha256 for image in sample.images] == images_in_order(line.row)
+    _check_images(sample, line.row)
     _check_placeholders(sample, json.loads((folder / "config.json").read_bytes())["image_token_id"])
     assert all(call.is_trained for call in sample.calls)
     assert sum(sample.loss_mask) == sum(call.end - call.start for call in sample.calls)
@@ -49,6 +56,17 @@ def check_sample(line: RolloutLine, folder: Path, scorer: Scorer) -> TrainingSam
         told = scorer.logprobs(sample.token_ids[: call.start], sample.token_ids[call.start : call.end], urls)
         assert sample.logprobs[call.start : call.end] == pytest.approx(told, abs=MAX_GAP)
     return sample
+
+
+def _check_images(sample: TrainingSample, row: JsonObject) -> None:
+    """Those of the task, scaled where they were too large to be shown, then those that tools returned."""
+    asked, returned = prompt_images(row), returned_images(row)
+    shown = [image.sha256 for image in sample.images]
+    assert shown[len(asked) :] == returned
+    assert len(shown) == len(asked) + len(returned)
+    assert list(dict.fromkeys(shown)) == row["_gym_capture"]["images"]
+    scaled = [image for image, sha256 in zip(sample.images, asked, strict=False) if image.sha256 != sha256]
+    assert all(SCALED_PX * 0.9 < image.width * image.height <= SCALED_PX for image in scaled)
 
 
 def _check_placeholders(sample: TrainingSample, image_token: int) -> None:
