@@ -78,6 +78,9 @@ DOMINANT_COLOR = Tools("dominant_color", calls=2, returned=2, agent="tool_agent"
 GEO3K_ZOOM = Tools("geo3k_zoom", calls=2, returned=2, score=lambda row: float(row["expected_answer"] == "1"))
 VISUAL_TOOLS = Tools("visual_tools", calls=1, returned=1)
 BENCHMAX = Tools("benchmax", calls=2, returned=2)
+CHART_FOCUS = Tools(
+    "chart_focus", calls=1, returned=1, is_choosy=True, score=lambda row: row["reward_components"]["rule"]
+)
 # The first code of each rollout raises, the second shows a figure.
 PYVISION_IMAGE = Tools("pyvision_image", calls=2, returned=1, server="pyvision", terms=frozenset({"tool_use"}))
 
@@ -92,6 +95,10 @@ CASES = {
     "visual_tools-images-in-tool-messages": replace(VISUAL_TOOLS, settings={"tool_images": "tool"}),
     "benchmax": BENCHMAX,
     "benchmax-tagged_json": replace(BENCHMAX, settings={"dialect": "tagged_json"}),
+    "chart_focus": CHART_FOCUS,
+    "chart_focus-less-without-tools": replace(
+        CHART_FOCUS, resources={"reward.no_tool_weight": 0.5}, terms=frozenset({"no_tool"})
+    ),
     "pyvision_image": PYVISION_IMAGE,
     "pyvision_video": replace(PYVISION_IMAGE, environment="pyvision_video"),
 }

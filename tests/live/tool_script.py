@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 
 from gym_core.types.wire import JsonObject
-from model_servers.scripted_model.chat import ChatMessage, ToolCall
+from model_servers.scripted_model.chat import ChatMessage, DeclaredTool, ToolCall
 from model_servers.scripted_model.policy import next_turn
 
 TOOLS = frozenset({"see_next_image", "see_next_picture", "zoom", "count_color"})
-"""That the players call. A text dialect declares none, so that the policy is told of all of them."""
+"""That the players call, for the policy to be told of where a text dialect declares none to the engine."""
 UNABLE = "I am a scripted policy"
 XML = "<function=example_function_name>"
 """In the system prompt of the dialect "tagged_xml"."""
@@ -17,7 +17,8 @@ XML = "<function=example_function_name>"
 def answer(messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None) -> str | None:
     """None, the model's own words, for what the policy has no words for, such as how the gym tries an endpoint."""
     said = [ChatMessage.model_validate(message) for message in messages]
-    turn = next_turn(said, TOOLS)
+    declared = {DeclaredTool.model_validate(tool).function.name for tool in tools or ()}
+    turn = next_turn(said, declared or TOOLS)
     if not turn.calls and turn.text.startswith(UNABLE):
         return None
     written = _as_xml if any(XML in message.text for message in said) else _as_json
