@@ -106,7 +106,7 @@ def _mistake(path, sha256, max_bytes):
         return f"cannot be found: {error.strerror}"
     if not _stat.S_ISREG(status.st_mode):
         return "is no file"
-    if status.st_size > max_bytes:
+    if sha256 is not None and status.st_size > max_bytes:
         return f"has {status.st_size} bytes, more than {max_bytes}"
     if sha256 is not None:
         with open(path, "rb") as content:
@@ -131,8 +131,8 @@ async def place_videos(
 ) -> list[str]:
     """Paths of the videos inside, in order, each one known to be readable.
 
-    `shared` is the path inside of the shared folder. Raises InvalidTask naming the first video that is not as the row
-    says, SandboxError where nobody could look.
+    `shared` is the path inside of the shared folder, `max_bytes` the most of a file there. Raises InvalidTask naming
+    the first video that is not as the row says, SandboxError where nobody could look.
     """
     asked = [await _placed(index, video, sandbox, shared) for index, video in enumerate(videos)]
     if not asked:
