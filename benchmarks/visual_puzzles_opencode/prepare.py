@@ -28,11 +28,12 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     except ValidationError as error:
         mistakes = violations(error, PrepareArgs, "prepare_args")
         raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
-    write_dataset(map(_row_with_image, puzzle_tasks(checked)), jsonl_fpath)
+    rows = (_row_with_image(task, checked.instruction) for task in puzzle_tasks(checked))
+    write_dataset(rows, jsonl_fpath)
     return jsonl_fpath
 
 
-def _row_with_image(task: PuzzleTask) -> tuple[JsonObject, PreparedImage]:
+def _row_with_image(task: PuzzleTask, instruction: str) -> tuple[JsonObject, PreparedImage]:
     puzzle = task.puzzle
     question = VisualQuestion(
         source_id=str(task.task_id),
@@ -53,4 +54,4 @@ def _row_with_image(task: PuzzleTask) -> tuple[JsonObject, PreparedImage]:
         "roi": [list(box) for box in puzzle.roi],
         "image_size": list(puzzle.image.size),
     }
-    return to_task_row(question, instruction=None) | origin, question.image
+    return to_task_row(question, instruction=instruction) | origin, question.image

@@ -50,6 +50,8 @@ class PrepareArgs(Wire):
     subtypes: tuple[Annotated[str, AfterValidator(_known_subtype)], ...] | None = None
     """Only these; None for all that the proportions have."""
     levels: Annotated[tuple[Annotated[int, Field(ge=min(LEVELS), le=max(LEVELS))], ...], Field(min_length=1)] = LEVELS
+    instruction: Annotated[str, Field(max_length=10_000)] = ""
+    """Put before each question."""
 
     @model_validator(mode="after")
     def _counts_once(self) -> Self:

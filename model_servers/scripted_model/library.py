@@ -16,6 +16,15 @@ if os.path.exists(PICTURE): os.remove(PICTURE)
 print(json.dumps({{"answer": solve({path!a}, {question!a}), "picture": PICTURE if os.path.exists(PICTURE) else None}}))
 """
 
+_SESSION_FOOTER = """
+import json, os, tempfile
+clue_folder = tempfile.mkdtemp()
+clue, PICTURE = os.path.join(clue_folder, "clue.png"), os.path.join(clue_folder, {picture!a})
+{image}.save(clue)
+print(json.dumps({{"answer": solve(clue, {question!a}), "picture": None}}))
+if os.path.exists(PICTURE): Image.open(PICTURE).show()
+"""
+
 
 @dataclass(frozen=True)
 class Solver:
@@ -35,6 +44,13 @@ class Solver:
         # !a in the footer keeps path and question on one line of ASCII, so they cannot end the heredoc.
         program = self.source + _FOOTER.format(picture=picture, path=path, question=question)
         return f"python3 - <<'END_OF_PROGRAM'\n{program}END_OF_PROGRAM"
+
+    def session_code(self, *, image: str, question: str) -> str:
+        """Python for a process in which the image is a variable; its one JSON line is the finding.
+
+        The solver's picture, if it draws one, is shown.
+        """
+        return self.source + _SESSION_FOOTER.format(picture=_PICTURE_NAME, image=image, question=question)
 
 
 @cache

@@ -13,16 +13,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from model_servers.scripted_model.chat import ChatMessage, ToolCall, Turn
 from model_servers.scripted_model.library import Solver, solver_for
-from model_servers.scripted_model.players.contract import Player, View, guess, player_for
+from model_servers.scripted_model.players.contract import Player, View, boxed, guess, player_for
 from model_servers.scripted_model.players.registry import PLAYERS
 
 BASH = "bash"
 READ = "read"
+_CLUE = "image_clue_0"
+"""A prompt that names it offers a Python process in which the image is a variable of that name."""
 
 _FILE_PATH = re.compile(r'"filePath"\s*:\s*("(?:[^"\\]|\\.)*")')
 _READ_PICTURES = "Attached media from tool result:"
 """How OpenCode opens the user message that carries the pictures of a `read` call: not a question of the user's."""
 _TOLD = "<tool_response>"
+_AFTER_INSTRUCTION = "\n---\n"
 _UNABLE = (
     "I am a scripted policy for visual puzzles: I can measure an image with a program, or guess about one I am shown. "
     "This conversation holds no image, so I cannot answer it, and I cannot grade other answers."
@@ -74,10 +77,12 @@ def next_turn(messages: Sequence[ChatMessage], tools: Set[str], *, looks: bool =
     if finding is not None:
         if finding.picture and READ in tools and len(episode.results) == 1:
             return _look_at(finding.picture)
-        return _answer(finding)
+        return _answer(finding, episode.prompt)
     solver = solver_for(episode.prompt)
     if solver and episode.path and BASH in tools and not episode.results:
         return _measure(solver, path=episode.path, question=episode.prompt)
+    if solver and _CLUE in episode.prompt and not episode.results:
+        return _measure_in_session(solver, episode.prompt)
     if not episode.has_image and not episode.path:
         return Turn(_UNABLE)
     return guess(episode.prompt, reason=_why_guessing(solver, episode, tools))
@@ -139,8 +144,17 @@ def _look_at(picture: str) -> Turn:
     return Turn("I look at the place that the program found.", (ToolCall(READ, {"filePath": picture}),))
 
 
-def _answer(finding: Finding) -> Turn:
-    return Turn(f"A program measured this answer from the pixels: {finding.answer}.\n\n\\boxed{{{finding.answer}}}")
+def _measure_in_session(solver: Solver, question: str) -> Turn:
+    # The instruction before it names a tag that ends the rollout wherever it stands, in code too.
+    asked = question.rpartition(_AFTER_INSTRUCTION)[2]
+    code = solver.session_code(image=_CLUE, question=asked)
+    said = f"I measure the image instead of trusting a glance. {solver.purpose}"
+    return Turn(f"{said}\n<code>\n```python\n{code}```\n</code>")
+
+
+def _answer(finding: Finding, question: str) -> Turn:
+    said = f"A program measured this answer from the pixels: {finding.answer}."
+    return Turn(f"{said}\n\n{boxed(finding.answer, question)}")
 
 
 def _why_guessing(solver: Solver | None, episode: _Episode, tools: Set[str]) -> str:

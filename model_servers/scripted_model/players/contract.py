@@ -53,7 +53,13 @@ def player_for(players: Sequence[Player], question: str, tools: Set[str]) -> Pla
 def guess(question: str, *, reason: str) -> Turn:
     """The first option; 1 where there are none."""
     options = _OPTION.findall(question)
-    return Turn(f"{reason} This is a guess.\n\n\\boxed{{{options[0] if options else '1'}}}")
+    return Turn(f"{reason} This is a guess.\n\n{boxed(options[0] if options else '1', question)}")
+
+
+def boxed(answer: str, question: str) -> str:
+    """The answer in its box, between tags where the question asks for them."""
+    box = f"\\boxed{{{answer}}}"
+    return f"<answer>{box}</answer>" if "<answer>" in question else box
 
 
 def _decoded(url: str) -> Image.Image:

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from agent_servers.tool_agent.dialects.code_blocks import CodeBlocks
+from agent_servers.tool_agent.dialects.contract import ToolCall
+from gym_core.servers.chat import SaidMessage
 from model_servers.scripted_model.chat import ChatMessage
 from model_servers.scripted_model.policy import next_turn
 
@@ -139,3 +142,26 @@ def test_a_result_that_a_text_dialect_tells_in_a_user_message_is_no_new_question
     told = ChatMessage(role="user", content=f"<tool_response>\n{finding('(2,3)')}\n</tool_response>")
     turn = next_turn([*asked(), ChatMessage(role="assistant", content="I look."), told], TOOLS)
     assert (turn.calls, turn.text.endswith("\\boxed{(2,3)}")) == ((), True)
+
+
+IN_A_SESSION = "The image is in the session as `image_clue_0`. End with <answer>\\boxed{answer}</answer>.\n\n---\n\n"
+
+
+def test_where_a_python_process_holds_the_image_the_program_is_a_block_of_code() -> None:
+    turn = next_turn(asked(IN_A_SESSION + QUESTION, path=None), frozenset())
+    assert turn.calls == ()
+    action = CodeBlocks().read(SaidMessage(content=turn.text), [], turn=0)
+    [call] = action.calls
+    assert isinstance(call, ToolCall)
+    assert call.name == "python"
+    assert "image_clue_0.save(clue)" in call.arguments
+
+
+def test_what_the_process_printed_is_the_answer_between_the_tags_that_were_asked_for() -> None:
+    told = ChatMessage(role="user", content=f"<tool_response>\nText Result:\n{finding('(2,3)')}\n</tool_response>")
+    turn = next_turn([*asked(IN_A_SESSION + QUESTION, path=None), told], frozenset())
+    assert turn.text.endswith("<answer>\\boxed{(2,3)}</answer>")
+
+
+def test_a_guess_stands_between_those_tags_too() -> None:
+    assert next_turn(asked(IN_A_SESSION + CHOICES, path=None), frozenset()).text.endswith("<answer>\\boxed{A}</answer>")
