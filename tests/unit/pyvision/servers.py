@@ -1,4 +1,4 @@
-"""The server with one session, its code run by real processes beside the test."""
+"""The server with one session, its code run in a sandbox or by real processes beside the test."""
 
 import io
 import json
@@ -11,6 +11,7 @@ from PIL import Image
 
 from gym_core.capture.images import parse_data_url
 from gym_core.http.client import HttpPool
+from gym_core.sandbox.contract import Sandbox
 from gym_core.servers.context import ServerContext, ServerSlice
 from gym_core.servers.python_runtime import PythonRuntime
 from gym_core.types.ids import EpisodeId, TaskId
@@ -61,17 +62,16 @@ class Played:
 
 
 @asynccontextmanager
-async def session_of(
-    sandbox: ProcessSandbox, *images: bytes, task: JsonObject = TASK, **config: Any
-) -> AsyncIterator[Played]:
+async def session_of(sandbox: Sandbox, *images: bytes, task: JsonObject = TASK, **config: Any) -> AsyncIterator[Played]:
     server = make_server(**config)
     session = server.make_session(seeding(task))
     session.sandbox = sandbox
     await server.begin_session(session)
     for index, image in enumerate(images):
         session.shelf.put_prompt(index, image)
-    settings = server.config.python_runtime
-    session.runtime = PythonRuntime(sandbox, settings, server.setup(session), folder=str(sandbox.folder / "runtime"))
+    if isinstance(sandbox, ProcessSandbox):
+        settings, folder = server.config.python_runtime, str(sandbox.folder / "runtime")
+        session.runtime = PythonRuntime(sandbox, settings, server.setup(session), folder=folder)
     try:
         yield Played(server, session)
     finally:
