@@ -1,12 +1,14 @@
 """The documented commands of chart_focus, through real services and real sandboxes."""
 
 import json
+import re
 import shutil
 
 import pytest
 
 from gym_core.config.roots import INSTALL_DIR
 from gym_core.types.wire import JsonObject
+from tests.fakes.model import ScriptedEndpoint
 from tests.system.house import House
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -76,3 +78,32 @@ async def test_a_policy_that_does_not_look_earns_next_to_nothing(house: House) -
     rows, _ = await play(house, "++policy_model.model_servers.scripted_model.looks=false")
     assert {row["tool_flag"] for row in rows} == {0}
     assert sum(row["exact_match"] for row in rows) <= 3
+
+
+def judge(messages: list[JsonObject]) -> str:
+    """Compares as its instructions say, and has no token for differences."""
+    blocks = dict(re.findall(r"<<<([A-Z ]+) [0-9a-f]+>>>\n(.*?)\n<<<END", messages[-1]["content"], re.DOTALL))
+    if "difference" in messages[1]["content"]:
+        return "I like turtles"
+    gold, said = (sorted(re.split(r" ?\|+ ?", blocks[name])) for name in ("REFERENCE ANSWER", "FINAL ANSWER"))
+    return "They agree. <|YES|>" if gold == said else "<|NO|>"
+
+
+async def test_a_judge_model_has_its_share_and_masks_what_it_does_not_decide(house: House) -> None:
+    async with ScriptedEndpoint(judge, model="gpt-4o-mini", needs_key="sk-judge") as endpoint:
+        rows, _ = await play(
+            house, "--config", "resources_servers/chart_focus/configs/chart_focus_judged.yaml",
+            f"++chart_focus_judge_base_url={endpoint.url}", "++chart_focus_judge_api_key=sk-judge",
+            "++max_masked_fraction=1",
+        )  # fmt: skip
+    for row in rows:
+        asked = (row["mask_sample"], row["failure_kind"], row["judge_verdict"], row["judge_attempts"])
+        if row["tool_flag"] == -10:
+            assert asked == (False, None, None, 0)
+            assert row["reward_components"] == {"rule": 0.0, "judge": 0.0}
+        elif row["l2_category"] == "difference":
+            assert asked == (True, "judge_failed", None, 2)
+            assert (row["reward"], row["judge_raw_reply"], row["rule_score"]) == (None, "I like turtles", 1.0)
+        else:
+            assert asked == (False, None, "equivalent", 1)
+            assert row["reward_components"] == {"rule": 0.5, "judge": 0.5}

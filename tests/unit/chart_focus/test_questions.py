@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.chart_focus import parts
 from benchmarks.chart_focus.drawn import drawn_questions
 from benchmarks.chart_focus.prepare import prepare
 from benchmarks.chart_focus.questions import KINDS
@@ -14,6 +15,7 @@ from benchmarks.chart_focus.rows import FigureQuestion, to_task_row
 from gym_core.datasets.prepared import read_dataset
 from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject
+from resources_servers.chart_focus import task
 from resources_servers.chart_focus.focus_tools import FOCUS_TOOLS
 from resources_servers.chart_focus.task import ChartTask
 
@@ -64,6 +66,15 @@ def test_a_list_has_several_answers_and_is_never_all_of_them(questions: list[Fig
         assert 2 <= len(question.gold.split("|||")) < len(numbers_of(question))
 
 
+def test_no_name_is_a_number(questions: list[FigureQuestion]) -> None:
+    names = {name for question in questions for named in question.boxes.values() for name in named}
+    assert not [name for name in names if any(char.isdigit() for char in name)]
+
+
+def test_server_and_benchmark_have_the_same_words_for_a_figure() -> None:
+    assert parts.AXES_OF == task.AXES_OF
+
+
 def test_types_and_kinds_take_turns(questions: list[FigureQuestion]) -> None:
     assert {(question.figure_type, question.kind) for question in questions[:15]} == {
         (figure_type, kind) for figure_type in ("v_bar", "h_bar", "table") for kind in KINDS
@@ -90,9 +101,9 @@ def test_the_prompt_has_names_and_functions_and_neither_boxes_nor_golds(question
     for question in questions:
         row = to_task_row(question)
         shown = json.dumps(row["responses_create_params"], ensure_ascii=False)
-        task = ChartTask.model_validate(row)
-        assert all(f"{tool}(image, names, " in shown for tool in task.listed_tools)
-        assert not any(tool in shown for tool in FOCUS_TOOLS if tool not in task.listed_tools)
+        listed = ChartTask.model_validate(row).listed_tools
+        assert all(f"{tool}(image, names, " in shown for tool in listed)
+        assert not any(tool in shown for tool in FOCUS_TOOLS if tool not in listed)
         for named in question.boxes.values():
             assert all(json.dumps(json.dumps(name))[1:-1] in shown for name in named)
             assert not any(", ".join(map(str, box)) in shown for box in named.values())
@@ -124,5 +135,5 @@ def test_wrong_arguments_are_named(tmp_path: Path, args: JsonObject) -> None:
 
 def test_the_example_rows_are_of_every_type_and_whole() -> None:
     path = Path(__file__).parents[3] / "resources_servers/chart_focus/data/example.jsonl"
-    tasks = [ChartTask.model_validate(row) for row in rows_of(path)]
-    assert {task.figure_type for task in tasks} == {"v_bar", "h_bar", "table"}
+    rows = [ChartTask.model_validate(row) for row in rows_of(path)]
+    assert {row.figure_type for row in rows} == {"v_bar", "h_bar", "table"}

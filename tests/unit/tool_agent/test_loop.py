@@ -291,6 +291,13 @@ async def test_a_text_dialect_plays_the_same_tools(dialect: str, call: str) -> N
     assert played.report.tool_calls == {"cut": 1}
 
 
+async def test_what_stands_after_the_call_goes_back_as_it_was_and_is_no_answer() -> None:
+    said = 'I look.\n<tool_call>{"name": "cut", "arguments": {"left": 0.5}}</tool_call>\nI saw blue. \\boxed{blue}'
+    played = await play(said, "It is \\boxed{red}", dialect="tagged_json")
+    assert played.requests[1]["messages"][-2] == {"role": "assistant", "content": said}
+    assert (played.sizes(), played.reply.final_text) == ([(11, 10)], "It is \\boxed{red}")
+
+
 async def test_an_odd_form_is_noted_and_a_bad_one_is_told() -> None:
     played = await play("<tool_call>cut(0.5)</tool_call>", "\\boxed{1}", dialect="tagged_json")
     assert played.outcome == ("completed", None, "finished")
