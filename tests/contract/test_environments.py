@@ -37,6 +37,7 @@ WITHOUT_EXAMPLES = {
     "resources_servers/visual_coding_opencode": "an environment of its benchmarks, which have the rows",
     "benchmarks/babyvision_opencode": "BabyVision's pictures may be fetched and not passed on",
     "benchmarks/babyvision_opencode_question_only": "as its sibling",
+    "benchmarks/visual_puzzles_no_tools": "as visual_puzzles_opencode, with its rows and its grader",
     "benchmarks/visual_puzzles_opencode": "its rows are drawn, and tests/unit/puzzles look at every kind of them",
 }
 UNPLAYED = {"resources_servers/echo": "the smallest environment there can be: its rows have no picture to look at"}

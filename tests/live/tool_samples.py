@@ -28,11 +28,6 @@ def returned_images(row: JsonObject) -> list[str]:
     return list(_images(row["response"]["output"]))
 
 
-def called(row: JsonObject) -> int:
-    """Calls of a row, those that were refused too."""
-    return sum(item["type"] == "function_call" for item in row["response"]["output"])
-
-
 def _images(items: list[JsonObject]) -> Iterator[str]:
     for item in items:
         parts = item.get("content") or item.get("output")
@@ -41,7 +36,7 @@ def _images(items: list[JsonObject]) -> Iterator[str]:
                 yield part["image_url"].removeprefix(REFERENCE_PREFIX)
 
 
-def check_sample(line: RolloutLine, folder: Path, scorer: Scorer) -> TrainingSample:
+def check_sample(line: RolloutLine, folder: Path, scorer: Scorer) -> None:
     """The rollout's one sample: a sequence without drift, in which each answer is trained, and every picture of the row
     has its place. Its log-probabilities are computed again by a forward pass that knows the sample alone."""
     assert line.row is not None
@@ -49,13 +44,13 @@ def check_sample(line: RolloutLine, folder: Path, scorer: Scorer) -> TrainingSam
     assert (sample.mask_reason, sample.drift, sample.logprobs_mode) == (None, None, "raw")
     _check_images(sample, line.row)
     _check_placeholders(sample, json.loads((folder / "config.json").read_bytes())["image_token_id"])
+    assert len(sample.calls) == line.row["_gym_capture"]["calls"]
     assert all(call.is_trained for call in sample.calls)
     assert sum(sample.loss_mask) == sum(call.end - call.start for call in sample.calls)
     for call in sample.calls:
         urls = [image.data_url or "" for image in sample.images if (image.offset or 0) < call.start]
         told = scorer.logprobs(sample.token_ids[: call.start], sample.token_ids[call.start : call.end], urls)
         assert sample.logprobs[call.start : call.end] == pytest.approx(told, abs=MAX_GAP)
-    return sample
 
 
 def _check_images(sample: TrainingSample, row: JsonObject) -> None:
