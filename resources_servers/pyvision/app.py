@@ -3,6 +3,7 @@
 The two differ in their rows: images are in the prompt and in the process, videos in the process alone.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ from resources_servers.pyvision.videos import place_videos
 
 
 class PyVisionConfig(PythonToolServerConfig):
+    tool_timeout_s: float = Field(default=300.0, gt=0)
+    """Of one call: a run of the model's code, and one of ours that gives its pictures their names."""
     tool_reward: ToolReward = ToolReward()
     default_grader: Grader = Grader.MATCH
     """Of rows that name no grader and whose data source is not in `graders`."""
@@ -125,9 +128,11 @@ class PyVisionServer(PythonToolServer[PyVisionTask, PyVisionConfig]):
         made = {clue_name(first + index): picture for index, picture in enumerate(pictures)}
         held.images |= made
         if made and held.runtime and held.sandbox:
-            for name, picture in made.items():
-                await held.sandbox.write(f"{held.runtime.folder}/{name}", picture)
-            await held.runtime.run(binding_of(list(made)))
+            # Where the model's code left no room, its pictures are no variables; they are shown all the same.
+            with contextlib.suppress(OSError):
+                for name, picture in made.items():
+                    await held.sandbox.write(f"{held.runtime.folder}/{name}", picture)
+                await held.runtime.run(binding_of(list(made)))
 
     # -- the grade ----------------------------------------------------------
 

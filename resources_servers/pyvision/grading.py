@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from gym_core.errors import FailureKind
 from gym_core.judging.contract import GradingInput, Judge, JudgeFailed, Verdict, VerdictLabel
@@ -13,7 +13,7 @@ from gym_core.judging.matching import AnswerKind, match
 from gym_core.judging.math_value import same_value
 from gym_core.types.responses import ResponsesReply
 from gym_core.types.task import TaskData
-from gym_core.types.verification import ACCURACY, TOOL_USE, Failure, Verification
+from gym_core.types.verification import ACCURACY, MAX_TERM, TOOL_USE, Failure, Verification
 from gym_core.types.wire import JsonObject, Wire
 from resources_servers.pyvision.answer import Form, read_answer
 from resources_servers.pyvision.trajectory import end_reason, tool_use
@@ -53,7 +53,13 @@ class ToolReward(Wire):
     rate: float = Field(default=0.1, ge=0, le=1)
     """For each turn whose code was executed."""
     max_turns: int = Field(default=30, ge=0)
-    """So many turns earn it; rate and number together at most 10."""
+    """So many turns earn it."""
+
+    @model_validator(mode="after")
+    def _is_a_term(self) -> Self:
+        if self.rate * self.max_turns > MAX_TERM:
+            raise ValueError(f"rate {self.rate:g} times max_turns {self.max_turns} is more than {MAX_TERM:g}")
+        return self
 
 
 @dataclass(frozen=True)

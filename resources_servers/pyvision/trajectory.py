@@ -12,12 +12,15 @@ from enum import StrEnum
 
 from gym_core.errors import FailureKind
 from gym_core.types.responses import FunctionCall, FunctionCallOutput, InputImage, InputPart, InputText, ResponsesReply
-from resources_servers.pyvision.answer import OPEN
+from resources_servers.pyvision.answer import Form, read_answer
 from resources_servers.pyvision.observation import NOTHING, RAN, TROUBLED
 
 TOOL = "python"
 ENDING = "ending"
 """Where a harness says in its reply's metadata how it ended."""
+
+MAX_COMPARED_CHARS = 20_000
+"""Longer programs are compared letter by letter: to read them takes its time."""
 
 
 class EndReason(StrEnum):
@@ -70,7 +73,7 @@ class ToolUse:
 
 def end_reason(reply: ResponsesReply) -> EndReason:
     """Of any reply that is graded or scored 0."""
-    if OPEN in reply.final_text and reply.error is None:
+    if reply.error is None and read_answer(reply.final_text).form is not Form.NONE:
         return EndReason.DONE
     ending = (reply.metadata or {}).get(ENDING) or (reply.error.code if reply.error else "")
     return _OF_ENDING.get(ending, EndReason.ERROR_IN_ACTION)
@@ -125,6 +128,8 @@ def _code_of(call: FunctionCall) -> str:
 
 def _program(code: str) -> str:
     """The same for programs that differ in comments and white space alone."""
+    if len(code) > MAX_COMPARED_CHARS:
+        return code
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -81,7 +81,7 @@ def test_a_folder_of_videos_must_be_shared(tmp_path: Path) -> None:
         make_server(sandbox_config={"mounts": [mount]}, videos_path="/other")
 
 
-@pytest.mark.parametrize(("rate", "turns"), [(-0.1, 3), (2.0, 3), (0.1, -1)])
+@pytest.mark.parametrize(("rate", "turns"), [(-0.1, 3), (2.0, 3), (0.1, -1), (1.0, 30)])
 def test_a_bonus_that_is_none_is_refused(rate: float, turns: int) -> None:
     with pytest.raises(ValidationError):
         make_server(tool_reward={"rate": rate, "max_turns": turns})

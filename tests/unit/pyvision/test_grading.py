@@ -59,7 +59,7 @@ async def test_the_reward_is_as_worked_out_by_hand(
 
 
 @pytest.mark.parametrize(
-    ("rate", "cap", "bonus"), [(0.1, 2, 0.2), (0.1, 0, 0.0), (0.5, 30, 1.5), (0.0, 30, 0.0), (0.1, 3, 0.3)]
+    ("rate", "cap", "bonus"), [(0.1, 2, 0.2), (0.1, 0, 0.0), (0.5, 20, 1.5), (0.0, 30, 0.0), (0.1, 3, 0.3)]
 )
 async def test_rate_and_cap_of_the_bonus_are_the_configurations(rate: float, cap: int, bonus: float) -> None:
     rules = Rules(tool_reward=ToolReward(rate=rate, max_turns=cap))
@@ -111,6 +111,7 @@ def test_no_text_breaks_the_reading(said: str) -> None:
         ("finished", None, RIGHT, EndReason.DONE),
         ("finished", None, WRONG, EndReason.DONE),
         ("finished", None, "I do not know.", EndReason.ERROR_IN_ACTION),
+        ("finished", None, "<think>into <answer> it goes</think>Hm.", EndReason.ERROR_IN_ACTION),
         ("max_turns", "no_final_answer", "", EndReason.EXCEED_MAX_TURNS),
         ("tool_budget", "no_final_answer", "", EndReason.EXCEED_MAX_TURNS),
         ("image_budget", "no_final_answer", "", EndReason.EXCEED_MAX_IMAGE_NUM_32),
