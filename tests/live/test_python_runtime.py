@@ -54,10 +54,10 @@ IMPORTS = "import matplotlib.pyplot as plt\n"
 WAYS = {
     "show of pyplot": IMPORTS + "plt.plot([1, 2]); plt.show()",
     "show by its own name": "from matplotlib.pyplot import plot, show\nplot([1, 2]); show()",
-    "show under another name": "import matplotlib.pyplot as painter\nlook = painter.show\npainter.plot([1]); look(block=True)",
+    "show under another name": "import matplotlib.pyplot as p\nlook = p.show\np.plot([1]); look(block=True)",
     "show of a figure": IMPORTS + "fig, ax = plt.subplots(); ax.plot([1, 2]); fig.show()",
     "show of its manager": IMPORTS + "fig = plt.figure(); fig.canvas.manager.show()",
-    "a figure without pyplot": "from matplotlib.figure import Figure\nfig = Figure(); fig.subplots().plot([1]); fig.show()",
+    "a figure without pyplot": "from matplotlib.figure import Figure\nfig = Figure(); fig.subplots(); fig.show()",
     "a figure left open": IMPORTS + "plt.imshow([[1, 2], [3, 4]])\nprint()",
     "display of a figure": IMPORTS + "fig = plt.figure(); display(fig); plt.close(fig)",
     "display of axes": IMPORTS + "fig, ax = plt.subplots(); display(ax)",
@@ -166,9 +166,8 @@ async def test_more_memory_than_there_is_is_an_error_or_an_end_of_the_process(py
 
 
 async def test_a_process_that_was_left_with_hundreds_of_children_is_replaced(python: PythonRuntime) -> None:
-    code = (
-        "import subprocess\np = [subprocess.Popen(['sleep', '99'], env={}, start_new_session=True) for _ in range(150)]"
-    )
+    sleep = "subprocess.Popen(['sleep', '99'], env={}, start_new_session=True)"
+    code = f"import subprocess\np = [{sleep} for _ in range(150)]"
     left = await python.run(code)
     assert (left.outcome, left.restarted) == ("ok", True)
     assert "processes and threads were still running" in left.notes[0]
@@ -176,13 +175,14 @@ async def test_a_process_that_was_left_with_hundreds_of_children_is_replaced(pyt
 
 
 async def test_clues_that_were_overwritten_are_there_again(python: PythonRuntime) -> None:
-    spoilt = "import os\nfor name in os.listdir(FOLDER): os.path.isfile(FOLDER + '/' + name) and os.remove(FOLDER + '/' + name)"
+    spoilt = "import os\nos.remove(FOLDER + '/clue_0.png')"
     await python.run(f"{spoilt}\nclue_0 = None\nos._exit(0)")
     assert sizes(await python.run("clue_0.show()")) == [(30, 20)]
 
 
 async def test_pools_of_processes_and_video_work(python: PythonRuntime) -> None:
-    pool = "import multiprocessing\ndef square(x): return x * x\nwith multiprocessing.Pool(2) as p: print(p.map(square, [3, 4]))"
+    square = "import multiprocessing\ndef square(x): return x * x\n"
+    pool = square + "with multiprocessing.Pool(2) as p: print(p.map(square, [3, 4]))"
     assert (await python.run(pool)).text == "[9, 16]\n"
     video = (
         "import av, numpy\nwith av.open('v.mp4', 'w') as film:\n"

@@ -159,7 +159,8 @@ def exchange(line: socket.socket, code: bytes, deadline: float, output: Output, 
     try:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [write_end]))]
         line.sendmsg([HEAD.pack(b"c", len(code))], rights)
-        line.sendall(code)
+        if code:  # without any it may have answered and gone by now
+            line.sendall(code)
     except TimeoutError:
         return "timed_out"
     except OSError:

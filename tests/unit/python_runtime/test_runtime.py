@@ -185,6 +185,12 @@ async def test_closing_ends_what_the_code_started_whatever_session_it_is_in(sand
     assert status(pid)[:1] in ([], ["Z"])
 
 
+async def test_code_that_is_empty_runs_however_often(python: PythonRuntime) -> None:
+    for code in ["x = 1", *[""] * 8]:
+        assert (await python.run(code)).outcome == "ok"
+    assert (await python.run("print(x)")).text == "1\n"
+
+
 async def test_bytes_that_are_no_text_and_colours_come_as_text(python: PythonRuntime) -> None:
     code = "import os; os.write(1, b'\\xff \\x1b[31mred\\x1b[0m\\n'); print('\\ud800')"
     assert (await python.run(code)).text == "\ufffd red\n\\ud800\n"
