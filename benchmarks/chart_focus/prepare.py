@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from benchmarks.chart_focus.official import official_questions
 from benchmarks.chart_focus.rows import FigureQuestion, to_task_row
-from gym_core.config.violations import violations
 from gym_core.datasets.digest import sha256_of
+from gym_core.datasets.prepare_args import read_prepare_args
 from gym_core.datasets.prepared import write_dataset
 from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject, Wire
@@ -30,11 +30,7 @@ class PrepareArgs(Wire):
 
 def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     """The path of the rows; the file appears whole or not at all. Raises ConfigError, and ValueError for bad rows."""
-    try:
-        checked = PrepareArgs.model_validate(args)
-    except ValidationError as error:
-        mistakes = violations(error, PrepareArgs, "prepare_args")
-        raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
+    checked = read_prepare_args(PrepareArgs, args)
     local = _local_rows()
     if local is not None and not local.is_file():
         raise ConfigError(f"{ROWS_VARIABLE}: {str(local)!r} is {'a folder' if local.is_dir() else 'no file'}")

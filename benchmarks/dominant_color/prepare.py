@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from benchmarks.dominant_color.tiles import PALETTE, PICTURES, Recall, draw_recall
 from gym_core.capture.images import make_data_url, make_reference
-from gym_core.config.violations import violations
 from gym_core.datasets.images import PreparedImage, png_of
+from gym_core.datasets.prepare_args import read_prepare_args
 from gym_core.datasets.prepared import write_dataset
-from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject, Wire
 
 TASKSET = "dominant_color"
@@ -37,11 +36,7 @@ class PrepareArgs(Wire):
 
 def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     """Draw the pictures and write the rows; the path. The file appears whole or not at all. Raises ConfigError."""
-    try:
-        checked = PrepareArgs.model_validate(args)
-    except ValidationError as error:
-        mistakes = violations(error, PrepareArgs, "prepare_args")
-        raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
+    checked = read_prepare_args(PrepareArgs, args)
     write_dataset(_rows(checked), jsonl_fpath)
     return jsonl_fpath
 

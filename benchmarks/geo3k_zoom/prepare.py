@@ -11,12 +11,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gym_core.config.violations import violations
 from gym_core.datasets.digest import sha256_of
 from gym_core.datasets.hub import HUB, HUB_VARIABLE, HubFile, check_lock, fetch_hub_file
 from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.manifest import manifest_path
 from gym_core.datasets.parquet import read_parquet_rows
+from gym_core.datasets.prepare_args import read_prepare_args
 from gym_core.datasets.prepared import write_dataset
 from gym_core.datasets.visual_question import VisualQuestion, to_task_row
 from gym_core.errors import ConfigError
@@ -59,11 +59,7 @@ class _Row(BaseModel):
 
 def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     """Raises ConfigError for wrong arguments, ValueError naming each bad row."""
-    try:
-        checked = PrepareArgs.model_validate(args)
-    except ValidationError as error:
-        mistakes = violations(error, PrepareArgs, "prepare_args")
-        raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
+    checked = read_prepare_args(PrepareArgs, args)
     origin, path, sha256 = _source(checked, jsonl_fpath.parent)
     questions = _questions(path, checked)
     if checked.max_rows is not None:

@@ -5,17 +5,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from benchmarks.pyvision.clues import Question, row_of
 from benchmarks.pyvision.drawn_images import draw_image_questions
 from benchmarks.pyvision.drawn_videos import draw_video_questions
 from benchmarks.pyvision.official_rows import Clues, OfficialRows, read_official_rows
 from benchmarks.pyvision.prompts import image_content, video_content
-from gym_core.config.violations import violations
 from gym_core.datasets.digest import sha256_of
 from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.manifest import manifest_path
+from gym_core.datasets.prepare_args import read_prepare_args
 from gym_core.datasets.prepared import write_dataset
 from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject, Wire
@@ -43,7 +43,7 @@ class PrepareArgs(Wire):
 
 def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     """Raises ConfigError for wrong arguments, ValueError naming each bad row."""
-    checked = _checked(args)
+    checked = read_prepare_args(PrepareArgs, args)
     questions = _questions(checked)[: checked.max_rows]
     count = write_dataset(_rows(questions, checked), jsonl_fpath)
     shared = sum("file" in video.named for question in questions for video in question.videos)
@@ -63,14 +63,6 @@ def fingerprint(args: JsonObject) -> str:
         return ""
     file = Path(path).expanduser()
     return f"sha256:{sha256_of(file)}" if file.is_file() else f"no file {file}"
-
-
-def _checked(args: JsonObject) -> PrepareArgs:
-    try:
-        return PrepareArgs.model_validate(args)
-    except ValidationError as error:
-        mistakes = violations(error, PrepareArgs, "prepare_args")
-        raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
 
 
 def _questions(args: PrepareArgs) -> list[Question]:

@@ -6,16 +6,13 @@ analysis may see (gold, level, the boxes that hold the evidence) stays outside `
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from benchmarks.visual_puzzles_opencode.puzzles.contract import GENERATOR_VERSION
 from benchmarks.visual_puzzles_opencode.puzzles.registry import SUBTYPES
 from benchmarks.visual_puzzles_opencode.selection import PrepareArgs, PuzzleTask, puzzle_tasks
-from gym_core.config.violations import violations
 from gym_core.datasets.images import PreparedImage, png_of
+from gym_core.datasets.prepare_args import read_prepare_args
 from gym_core.datasets.prepared import write_dataset
 from gym_core.datasets.visual_question import VisualQuestion, to_task_row
-from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject
 
 TASKSET = "visual_puzzles"
@@ -23,11 +20,7 @@ TASKSET = "visual_puzzles"
 
 def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     """Draw the puzzles and write the rows; the path. The file appears whole or not at all. Raises ConfigError."""
-    try:
-        checked = PrepareArgs.model_validate(args)
-    except ValidationError as error:
-        mistakes = violations(error, PrepareArgs, "prepare_args")
-        raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
+    checked = read_prepare_args(PrepareArgs, args)
     rows = (_row_with_image(task, checked.instruction) for task in puzzle_tasks(checked))
     write_dataset(rows, jsonl_fpath)
     return jsonl_fpath

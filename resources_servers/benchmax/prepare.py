@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from gym_core.config.roots import Roots, lookup_roots
-from gym_core.config.violations import violations
 from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.manifest import manifest_path
+from gym_core.datasets.prepare_args import read_prepare_args
 from gym_core.datasets.prepared import write_dataset
 from gym_core.errors import ConfigError
 from gym_core.types.wire import JsonObject, Wire
@@ -44,7 +44,7 @@ class PrepareArgs(Wire):
 
 def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
     """The path. Raises ConfigError for wrong arguments, ValueError naming an example that cannot be a task."""
-    checked, roots = _checked(args), lookup_roots()
+    checked, roots = read_prepare_args(PrepareArgs, args), lookup_roots()
     environment = load_environment(checked.environment, roots)
     base_dir = _base_dir(checked, roots, jsonl_fpath)
     wanted = {} if checked.max_examples is None else {"max_examples": checked.max_examples}
@@ -69,15 +69,7 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
 
 def fingerprint(args: JsonObject) -> str:
     """Names the class's code, so that another one makes the rows again."""
-    return f"sha256:{source_sha256(_checked(args).environment, lookup_roots())}"
-
-
-def _checked(args: JsonObject) -> PrepareArgs:
-    try:
-        return PrepareArgs.model_validate(args)
-    except ValidationError as error:
-        mistakes = violations(error, PrepareArgs, "prepare_args")
-        raise ConfigError([f"config: {place}: {sentence}" for place, sentence in mistakes]) from error
+    return f"sha256:{source_sha256(read_prepare_args(PrepareArgs, args).environment, lookup_roots())}"
 
 
 def _base_dir(args: PrepareArgs, roots: Roots, jsonl_fpath: Path) -> Path:
