@@ -10,47 +10,24 @@ from gym_core.capture.images import parse_data_url
 from gym_core.config.roots import INSTALL_DIR
 from gym_core.datasets.prepared import read_dataset
 from gym_core.errors import FailureKind
-from gym_core.http.client import HttpPool
-from gym_core.servers.context import ServerContext, ServerSlice
-from gym_core.servers.resources import Submission
-from gym_core.servers.tools import ToolSession
-from gym_core.types.ids import EpisodeId, TaskId
 from gym_core.types.responses import FunctionCall, InputImage, InputText, OutputMessage, OutputText, ResponsesReply
-from gym_core.types.session import SeedSessionRequest
 from gym_core.types.tool import ToolRequest
 from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
 from model_servers.scripted_model.chat import ChatMessage
 from model_servers.scripted_model.policy import next_turn
-from resources_servers.visual_tools.app import VisualToolsConfig, VisualToolsServer, VisualToolsTask
+from resources_servers.visual_tools.app import VisualToolsConfig, VisualToolsTask
+from tests.unit.visual_tools.playing import graded_reply, make_server, seeded
 
 EXAMPLE = INSTALL_DIR / "resources_servers/visual_tools/data/example.jsonl"
 TASK: JsonObject = {"expected_answer": "4", "answer_kind": "int"}
 
 
-def make_server(**config: object) -> VisualToolsServer:
-    part = ServerSlice(
-        name="v", type="x", implementation="x", block={}, run_token="t", state_dir="unused", url="http://unused"
-    )
-    return VisualToolsServer(VisualToolsConfig.model_validate(config), ServerContext(part, HttpPool()))
-
-
-def seeded(server: VisualToolsServer, task: JsonObject) -> ToolSession[VisualToolsTask]:
-    request = SeedSessionRequest(
-        resources_session_id="s",
-        episode_id=EpisodeId(rollout_id="r"),
-        task_id=TaskId(taskset="v", task_id="1"),
-        task_data=task,
-    )
-    return server.make_session(request)
-
-
 async def graded(text: str, task: JsonObject, calls: tuple[str, ...] = ()) -> Verification:
-    server = make_server()
     output = [FunctionCall(call_id=str(index), name=name, arguments="{}") for index, name in enumerate(calls)]
     said = OutputMessage(id="m", content=[OutputText(text=text)])
     reply = ResponsesReply(id="r", created_at=0, status="completed", output=[*output, said])
-    return await server.verify(Submission(VisualToolsTask.model_validate(task), reply, seeded(server, task)))
+    return await graded_reply(reply, task)
 
 
 def test_the_config_chooses_tools_by_name_and_by_family_and_how_places_are_written() -> None:
