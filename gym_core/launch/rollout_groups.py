@@ -7,6 +7,7 @@ from typing import Literal
 from gym_core.launch.rollout_lines import Fate, RolloutFacts
 from gym_core.rollout.groups import (
     MASKED,
+    NO_GROUP_REWARDS,
     Judged,
     Member,
     Played,
@@ -100,6 +101,18 @@ class GroupBook:
         group.finished[finished.key.repeat] = finished
         return (self._close(group, version), True) if group.is_complete else ([], False)
 
+    def completed_by(self, finished: Finished) -> list[Finished]:
+        """All of its group, in order, when it is the last of it; none when it is not, or there are no groups."""
+        group = self._open.get(finished.key.task_hash)
+        if group is None or len(group.finished) + 1 < len(group.requests):
+            return []
+        members = {**group.finished, finished.key.repeat: finished}
+        return [members[repeat] for repeat in sorted(members)]
+
+    def replace(self, finished: Finished) -> None:
+        """A rollout that joined before, as its siblings changed it."""
+        self._open[finished.key.task_hash].finished[finished.key.repeat] = finished
+
     def flush(self, version: int | None) -> Ready:
         """Nothing more is played: close what is open, and rank what was held."""
         ready: Ready = []
@@ -132,6 +145,8 @@ class GroupBook:
         facts = finished.facts
         limit = self._request.max_staleness
         unmeasured = MASKED if facts.reward is None else None
+        if facts.lacks_group_rewards:
+            unmeasured = NO_GROUP_REWARDS
         for oldest in facts.oldest_versions:
             unmeasured = unmeasured or staleness_fault(oldest, version, limit)
         return Member(

@@ -12,7 +12,7 @@ from gym_core.errors import ConfigError, EpisodeError, FailureKind
 from gym_core.http.problem import BAD_REQUEST
 from gym_core.launch.outbox import Outbox
 from gym_core.launch.rollout_groups import Delivery, Finished, GroupBook
-from gym_core.launch.rollout_lines import LineMaker, RolloutFacts, encoded
+from gym_core.launch.rollout_lines import LineMaker, RolloutFacts, encoded, with_group_rewards
 from gym_core.launch.rollout_tally import SentLine, StoppedBy, Tally
 from gym_core.rollout.collect import Breakdown, Collector, PlayEpisode
 from gym_core.rollout.journal import JournalEntry, Place, RolloutJournal, key_of
@@ -24,6 +24,8 @@ from gym_core.types.trainer import (
     GroupLine,
     RolloutsRequest,
 )
+from gym_core.types.verification import ShapingTerms
+from gym_core.types.wire import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,8 @@ ALIVE_EVERY_S = 5.0
 CLOSE_TIMEOUT_S = 30.0
 """For the sessions of cancelled episodes."""
 
+RewardGroup = Callable[[list[JsonObject]], Awaitable[list[ShapingTerms]]]
+"""What the siblings make of the rewards of these rows. Raises EpisodeError."""
 CurrentVersion = Callable[[], Awaitable[int | None]]
 """Of the policy."""
 
@@ -71,6 +75,8 @@ class StreamParts:
     lines: LineMaker
     journal_path: Path
     current_version: CurrentVersion
+    reward_group: RewardGroup | None = None
+    """For an environment that rewards whole groups."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +205,8 @@ class RolloutStream:
         for place in self._opened.found:
             entry = await asyncio.to_thread(self._opened.read, place)
             if (request := wanted.get(key_of(entry.line))) is not None:
-                self._tally.finish(entry)
+                if request.key not in self._replay:  # a second entry is the first one with its group's rewards
+                    self._tally.finish(entry)
                 self._replay[request.key] = Finished(request.key, place, RolloutFacts.of(entry))
         self._tally.replayed = len(self._replay)
         if self._replay:
@@ -247,11 +254,35 @@ class RolloutStream:
 
     async def _settle(self, finished: Finished) -> None:
         """Put out what can be said now, and wait for room."""
+        finished = await self._rewarded(finished)
         ready, is_closed = self._groups.join(finished, self._version)
         self._out.put(*ready)
         if is_closed:
             self._group_closed.set()
         await self._out.room()
+
+    async def _rewarded(self, last: Finished) -> Finished:
+        """The last one of a group, once all of it have the rewards that depend on siblings; any other as it is."""
+        siblings = [one for one in self._groups.completed_by(last) if one.facts.reward is not None]
+        if self._parts.reward_group is None or not any(one.facts.lacks_group_rewards for one in siblings):
+            return last
+        try:
+            entries = await asyncio.to_thread(lambda: [self._opened.read(one.place) for one in siblings])
+            terms = await self._parts.reward_group([entry.line.row or {} for entry in entries])
+            rewarded = [with_group_rewards(entry, more) for entry, more in zip(entries, terms, strict=True)]
+        except (EpisodeError, ValueError) as error:
+            log.warning("group not rewarded", extra={"group": last.key.task_hash, "reason": str(error)[:300]})
+            return last
+        for one, entry in zip(siblings, rewarded, strict=True):
+            if not one.facts.lacks_group_rewards:
+                continue  # from an earlier stream, which was cut off between two of them
+            place = await asyncio.to_thread(self._opened.append, entry)
+            new = Finished(one.key, place, RolloutFacts.of(entry))
+            if one is last:
+                last = new
+            else:
+                self._groups.replace(new)
+        return last
 
     def _keep(self, record: RolloutRecord) -> tuple[JournalEntry, Place]:
         entry = self._parts.lines.entry(record)

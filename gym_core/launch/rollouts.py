@@ -6,6 +6,7 @@ again by it for as long as the folder is kept and the state folder stays, which 
 
 import asyncio
 import hashlib
+import logging
 import secrets
 import shutil
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from pathlib import Path
 import msgspec
 
 from gym_core.capture.images import AssetStore
-from gym_core.episode import EpisodeStorage
-from gym_core.errors import ConfigError, EpisodeError, FailureKind, InvalidTask, SessionError
+from gym_core.episode import VERIFY_TIMEOUT_S, EpisodeStorage
+from gym_core.errors import ConfigError, EpisodeError, FailureKind, InvalidTask, SessionError, TransportError
 from gym_core.export.samples import read_session
 from gym_core.launch.identity import identity_hash
 from gym_core.launch.kept_folders import KeptFolders
@@ -30,12 +31,16 @@ from gym_core.launch.run_tasks import choose_dataset, has_images, load_tasks, ov
 from gym_core.launch.run_work import RunSetting
 from gym_core.rollout.output import write_json
 from gym_core.rollout.plan import plan_rollouts
+from gym_core.types.group_reward import GroupRewardAbility, GroupRewardReply, GroupRewardRequest
 from gym_core.types.model_call import EndpointReport
 from gym_core.types.policy import PolicyState
 from gym_core.types.rollout import RunRequest
 from gym_core.types.task import Task
 from gym_core.types.trainer import MAX_ROLLOUTS, ErrorLine, RolloutsRequest
-from gym_core.types.wire import Wire
+from gym_core.types.verification import ShapingTerms
+from gym_core.types.wire import JsonObject, Wire
+
+log = logging.getLogger(__name__)
 
 MAX_LIVE = 64
 """Requests that are played at once."""
@@ -161,13 +166,15 @@ class RolloutRequests:
             endpoint=endpoint,
             branches=request.branches,
         )
+        rewards_groups = request.group is not None and await _rewards_groups(setting)
         pending: set[asyncio.Task[None]] = set()
         parts = StreamParts(
             play=EpisodePlayer(setting.servers, storage, pending),
             pending=pending,
-            lines=LineMaker(request, storage, reading),
+            lines=LineMaker(request, storage, reading, rewards_groups),
             journal_path=folder / "rollouts.jsonl",
             current_version=partial(_policy_version, setting),
+            reward_group=partial(_reward_group, setting) if rewards_groups else None,
         )
         return plan, parts
 
@@ -261,6 +268,27 @@ def _check_tokens(request: RolloutsRequest, endpoint: EndpointReport) -> None:
         "gives them to `return_token_ids` and `logprobs`; `require_token_ids: false` plays without, `samples: false` "
         "asks for rewards only"
     )
+
+
+async def _rewards_groups(setting: RunSetting) -> bool:
+    """Whether the environment has rewards that depend on siblings. NeMo Gym's servers know no such route."""
+    try:
+        found = await setting.servers.resources.call("GET", "/group_rewards", None, GroupRewardAbility, timeout_s=30)
+    except EpisodeError as error:
+        log.info("no rewards of groups", extra={"reason": str(error)[:200]})
+        return False
+    return found.rewards_groups
+
+
+async def _reward_group(setting: RunSetting, rows: list[JsonObject]) -> list[ShapingTerms]:
+    request = GroupRewardRequest(rows=rows)
+    reply = await setting.servers.resources.call_raw(
+        "POST", "/group_rewards", await asyncio.to_thread(request.to_json), timeout_s=VERIFY_TIMEOUT_S
+    )
+    try:
+        return GroupRewardReply.model_validate_json(reply).terms
+    except ValueError as error:
+        raise TransportError(f"resources server: not rewards of a group: {error}"[:600]) from error
 
 
 async def _policy_version(setting: RunSetting) -> int | None:

@@ -27,6 +27,9 @@ TOOL_BONUS = "tool_bonus"
 """Name of the reward component; the others are `Verification.trainer_components`."""
 STALE = "stale"
 """`mask_reason` of a sample whose policy is too old."""
+NO_GROUP_REWARDS = "no_group_rewards"
+"""Why a rollout is not measured whose environment rewards whole groups, and did not reward this one; and the
+`mask_reason` of its samples."""
 MASKED = "masked"
 """Why a rollout is not measured that has no reward."""
 VERSION_UNKNOWN = "policy_version_unknown"
@@ -118,7 +121,7 @@ class Member:
     accuracy: float | None = None
     """The environment's own reward, where another one was shaped from it."""
     unmeasured: str | None = None
-    """Why there is none: `MASKED`, `STALE` or `VERSION_UNKNOWN`."""
+    """Why there is none: `MASKED`, `STALE`, `VERSION_UNKNOWN` or `NO_GROUP_REWARDS`."""
     end_reason: EndReason = "completed"
     images: int = 0
     """That the policy saw."""

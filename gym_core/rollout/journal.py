@@ -18,6 +18,8 @@ class JournalEntry(BulkyWire):
     environment_reward: float | None
     """Without a tool bonus."""
     sequences: SequenceSummary | None
+    lacks_group_rewards: bool = False
+    """It has a reward, and what depends on its siblings is still to be added: a later entry of the rollout has it."""
 
 
 @dataclass(frozen=True)

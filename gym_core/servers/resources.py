@@ -5,6 +5,7 @@ Authors subclass `ResourcesServer`, name their `task_type` and write `verify`. T
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
@@ -26,6 +27,7 @@ from gym_core.errors import (
     outcome_of,
 )
 from gym_core.http.app import add_route
+from gym_core.http.problem import BAD_REQUEST, problem_response
 from gym_core.sandbox.contract import (
     DEFAULT_WORKDIR,
     NetworkPolicy,
@@ -45,8 +47,16 @@ from gym_core.servers.base import Server, ServerConfig
 from gym_core.servers.context import ServerContext
 from gym_core.servers.sessions import SessionTable
 from gym_core.types.checkup import JudgeReport
-from gym_core.types.flat_row import VerifyRequest, check_columns, verification_to_flat, verify_request_from_flat
+from gym_core.types.flat_row import (
+    VerifyRequest,
+    check_columns,
+    record_from_flat,
+    verification_to_flat,
+    verify_request_from_flat,
+)
+from gym_core.types.group_reward import GroupRewardAbility, GroupRewardReply, GroupRewardRequest
 from gym_core.types.responses import ResponsesReply
+from gym_core.types.rollout import RolloutRecord
 from gym_core.types.session import (
     CloseSessionReply,
     CloseSessionRequest,
@@ -56,7 +66,7 @@ from gym_core.types.session import (
 )
 from gym_core.types.task import TaskData
 from gym_core.types.tool import ToolAccess
-from gym_core.types.verification import Failure, Verification
+from gym_core.types.verification import Failure, ShapingTerms, Verification
 from gym_core.types.wire import JsonObject, Wire
 
 if TYPE_CHECKING:
@@ -151,6 +161,16 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         """Columns for an episode that is scored 0 without grading; {} by default. May not call a judge."""
         return {}
 
+    @property
+    def rewards_groups(self) -> bool:
+        """Whether `reward_group` has something to say; `/v1/rollouts` asks it for complete groups then."""
+        return False
+
+    async def reward_group(self, records: Sequence[RolloutRecord]) -> Sequence[ShapingTerms]:
+        """Shaping terms for each of the measured rollouts of one prompt, in their order: rewards that depend on the
+        siblings. A plain error leaves the group without, and so unmeasured."""
+        return [{} for _ in records]
+
     async def check_grader(self) -> JudgeReport:
         """The judge tried on answers that leave no doubt; by default there is none to try."""
         return JudgeReport()
@@ -186,6 +206,8 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         add_route(app, "POST", "/close_session", self.close_session, body=CloseSessionRequest, reply=CloseSessionReply)
         add_route(app, "POST", "/check_grader", self.check_grader, reply=JudgeReport)
         app.add_api_route("/verify", self._verify_route, methods=["POST"], response_model=None)
+        add_route(app, "GET", "/group_rewards", self._group_ability, reply=GroupRewardAbility)
+        app.add_api_route("/group_rewards", self._group_rewards_route, methods=["POST"], response_model=None)
         add_route(app, "POST", "/aggregate_metrics", aggregate_rows, body=AggregateRequest, reply=AggregateReply)
         add_lease_routes(app, self.leases)
 
@@ -297,6 +319,21 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         numbers = {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}
         measures = {name: number for name, number in numbers.items() if math.isfinite(number)}
         return verification.model_copy(update={"measures": measures}) if measures else verification
+
+    async def _group_ability(self) -> GroupRewardAbility:
+        return GroupRewardAbility(rewards_groups=self.rewards_groups)
+
+    async def _group_rewards_route(self, request: Request) -> Response:
+        try:
+            records = [record_from_flat(row) for row in GroupRewardRequest.from_json(await request.body()).rows]
+        except ValueError as error:
+            return problem_response(422, BAD_REQUEST, f"POST /group_rewards: {str(error)[:2000]}")
+        with boundary(EpisodeError, "rewards of a group"):
+            terms = await self.reward_group(records)
+            if len(terms) != len(records):
+                raise ValueError(f"{len(terms)} rewards for {len(records)} rollouts")
+            reply = GroupRewardReply.model_validate({"terms": list(terms)})
+        return Response(reply.model_dump_json(), media_type="application/json")
 
     async def grade(self, request: VerifyRequest) -> Verification:
         """A verification, whatever happens: a failing grader masks its sample and never breaks the episode."""

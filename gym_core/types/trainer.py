@@ -164,7 +164,7 @@ class RolloutLine(BulkyWire):
     and what it is: where token ids are required, a rollout of a group without a sample is broken."""
     unmeasured: str | None = None
     """With a `group`: why its reward is in no mean: "masked" (`end_reason` says of what), or the `mask_reason` of a
-    sample of it, "stale" or "policy_version_unknown"; null for a measured one."""
+    sample of it, "stale", "policy_version_unknown" or "no_group_rewards"; null for a measured one."""
     row: JsonObject | None = None
     """As a line of a run's output file (docs/results.md); its reward is the environment's own."""
     samples: list[TrainingSample] = []

@@ -18,6 +18,7 @@ _SUM_TOLERANCE = 1e-9
 
 _TermName = Annotated[str, Field(min_length=1, max_length=100)]
 _Term = Annotated[float, Field(ge=-MAX_TERM, le=MAX_TERM, allow_inf_nan=False)]
+ShapingTerms = Annotated[dict[_TermName, _Term], Field(max_length=MAX_TERMS)]
 
 
 class Failure(Wire):
@@ -34,7 +35,7 @@ class Verification(Wire):
     reward: float | None = Field(ge=0.0, le=1.0)
     """The score that is published: every metric is of it alone. None exactly when the sample is masked."""
     reward_components: dict[str, float] = {}
-    shaping: Annotated[dict[_TermName, _Term], Field(max_length=MAX_TERMS)] = {}
+    shaping: ShapingTerms = {}
     """Name to number: what a trainer's reward has beside `reward`, such as a bonus for tool use. No metric counts it.
     Empty when masked. No name of `reward_components`, nor `ACCURACY`."""
     failure: Failure | None = None

@@ -6,13 +6,15 @@ is the operator's own code and runs in this process, in a thread of its own.
 
 import asyncio
 import copy
+import dataclasses
 import functools
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from gym_core.capture.images import make_data_url, make_reference
 from gym_core.config.roots import Roots
@@ -23,6 +25,7 @@ from gym_core.servers.resources import ResourcesSession, Submission
 from gym_core.servers.tools import ToolError, ToolOutput, ToolResourcesServer, ToolResourcesServerConfig, ToolSession
 from gym_core.types.flat_row import VerifyRequest
 from gym_core.types.responses import IncompleteDetails
+from gym_core.types.rollout import RolloutRecord
 from gym_core.types.session import SeedSessionRequest
 from gym_core.types.tool import ToolAccess, ToolFunction
 from gym_core.types.verification import Failure, Verification
@@ -31,7 +34,14 @@ from resources_servers.benchmax.arguments import misfits
 from resources_servers.benchmax.attempt import Attempt, Hook, awaited
 from resources_servers.benchmax.environment_loop import EnvironmentLoop
 from resources_servers.benchmax.functions import AnyArguments, EnvironmentTool, read_functions
-from resources_servers.benchmax.rewards import RewardRange, RewardRule, parts_by, read_rewards, total_of
+from resources_servers.benchmax.rewards import (
+    RewardRange,
+    RewardRule,
+    parts_by,
+    read_group_rewards,
+    read_rewards,
+    total_of,
+)
 from resources_servers.benchmax.rows import PROMPT, BenchmaxTask
 from resources_servers.benchmax.source import EnvironmentSource, base_module, load_environment, overrides
 from resources_servers.benchmax.termination import FINISHED, as_episode_error, reason_of, reason_word
@@ -39,7 +49,7 @@ from resources_servers.benchmax.tool_results import parts_of
 from resources_servers.benchmax.transcript import chat_messages
 
 if TYPE_CHECKING:
-    from benchmax.envs import BaseEnv
+    from benchmax.envs import BaseEnv, BaseRollout
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +65,9 @@ class BenchmaxConfig(ToolResourcesServerConfig):
     """What is published of the class's named rewards: their sum, one by name, or a sum by weights."""
     reward_range: RewardRange = "mask"
     """What becomes of a reward outside [0, 1]: it is a mistake and masks, or is clipped."""
-    group_rewards: Literal["refuse", "leave_out"] = "refuse"
-    """For a class with `compute_group_rewards`, which is not called: not to start, or to grade by the rest alone."""
+    group_rewards: Literal["refuse", "in_groups"] = "refuse"
+    """For a class with `compute_group_rewards`, which needs siblings: not to start, or to add to a trainer's rewards
+    where `/v1/rollouts` plays groups, and to be graded by `compute_reward` alone elsewhere."""
     context_timeout_s: float = Field(default=60.0, gt=0)
     """To enter `rollout_context`, to ask for the tools, and to leave it (20 at most)."""
     reward_timeout_s: float = Field(default=600.0, gt=0)
@@ -89,8 +100,8 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
         self._opened = await asyncio.to_thread(load_environment, self.config.environment, roots)
         if overrides(self._opened, "compute_group_rewards") and self.config.group_rewards == "refuse":
             raise ConfigError(
-                f"{self.context.name}: {self.config.environment.class_path!r} has compute_group_rewards, which is not "
-                "called: `group_rewards: leave_out` grades by compute_reward alone"
+                f"{self.context.name}: {self.config.environment.class_path!r} has compute_group_rewards, which only "
+                "groups of /v1/rollouts have: `group_rewards: in_groups` grades by compute_reward alone elsewhere"
             )
         self._loop.start()
         try:
@@ -229,22 +240,70 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
     async def describe_failure(self, submission: Submission[BenchmaxTask]) -> JsonObject:
         return {"rewards": {}, "termination_reason": reason_of(submission.response)}
 
-    def _rollout(self, submission: Submission[BenchmaxTask], reason: str) -> Any:  # Any: of whichever package's class
+    def _rollout(self, submission: Submission[BenchmaxTask], reason: str) -> "BaseRollout":
         session = _held(submission.session)
-        payload = session.attempt.example.payload
         shelf = session.shelf
         shown = {make_reference(shelf[index].sha256): shelf[index] for index in range(len(shelf))}
 
         def show(url: str) -> str:
             return make_data_url(shown[url].content) if url in shown else url
 
-        return base_module().BaseRollout(
-            rollout_id=session.attempt.rollout_id,
-            termination_reason=reason,
-            messages=[*payload[PROMPT], *chat_messages(submission.response.output, show)],
-            example_args={name: value for name, value in payload.items() if name != PROMPT},
-            split=session.task.split,
+        attempt = session.attempt
+        messages = chat_messages(submission.response.output, show)
+        return make_rollout(attempt.rollout_id, reason, session.task.split, attempt.example.payload, messages)
+
+    # -- groups -------------------------------------------------------------
+
+    @property
+    def rewards_groups(self) -> bool:
+        return self.config.group_rewards == "in_groups" and overrides(self._environment, "compute_group_rewards")
+
+    async def reward_group(self, records: Sequence[RolloutRecord]) -> list[dict[str, float]]:
+        """Attempts that a time-out or a crash ended are no siblings, as the class expects it."""
+        siblings = await asyncio.to_thread(self._siblings, records)
+        if not siblings:
+            return [{} for _ in records]
+        rollouts = list(siblings.values())
+        found = await self._loop.run(
+            awaited(lambda: self._environment.compute_group_rewards(rollouts)), limit_s=self.config.reward_timeout_s
         )
+        rewards = read_group_rewards(found, {id_: rollout.rewards or {} for id_, rollout in siblings.items()})
+        return [rewards.get(str(record.evidence.episode_id), {}) for record in records]
+
+    def _siblings(self, records: Sequence[RolloutRecord]) -> "dict[str, BaseRollout]":
+        found: dict[str, BaseRollout] = {}
+        for record in records:
+            details, response = _Graded.model_validate(record.verification.details), record.evidence.response
+            if response is None or details.termination_reason not in self._environment.scorable_termination_reasons:
+                continue
+            task, id_ = self.read_task(record.task.task_data), str(record.evidence.episode_id)
+            messages = chat_messages(response.output, lambda url: url)
+            rollout = make_rollout(id_, details.termination_reason, task.split, task.payload, messages)
+            found[id_] = dataclasses.replace(rollout, rewards=details.rewards)
+        return found
+
+
+class _Graded(BaseModel):
+    """The columns that `verify` gave."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    termination_reason: str
+    rewards: dict[str, float]
+
+
+def make_rollout(
+    rollout_id: str, reason: str, split: str, payload: JsonObject, messages: list[JsonObject]
+) -> "BaseRollout":
+    """A rollout as reward hooks see it, of whichever package's class."""
+    rollout: BaseRollout = base_module().BaseRollout(
+        rollout_id=rollout_id,
+        termination_reason=reason,
+        messages=[*payload[PROMPT], *messages],
+        example_args={name: value for name, value in payload.items() if name != PROMPT},
+        split=split,
+    )
+    return rollout
 
 
 def _held(session: ResourcesSession) -> BenchmaxSession:

@@ -29,6 +29,25 @@ def read_rewards(found: object) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
+def read_group_rewards(found: object, own: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """What `compute_group_rewards` gave, by rollout id; `own` are the siblings' rewards of their own. {} for None.
+
+    Raises ValueError for other ids than the siblings', and for names that a sibling's own rewards have.
+    """
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise ValueError(f"rewards of a group: a {type(found).__name__} is no mapping")
+    if found.keys() != own.keys():
+        missing, unknown = sorted(own.keys() - found.keys()), sorted(map(str, found.keys() - own.keys()))
+        raise ValueError(f"rewards of a group: not those of its rollouts: {missing} are missing, {unknown} unknown")
+    rewards = {rollout_id: read_rewards(value) for rollout_id, value in found.items()}
+    for rollout_id, named in rewards.items():
+        if both := sorted(named.keys() & own[rollout_id].keys()):
+            raise ValueError(f"rewards of a group: {both} are names of the rollout's own")
+    return rewards
+
+
 def parts_by(rule: RewardRule, rewards: Mapping[str, float]) -> dict[str, float]:
     """The parts that the reward is the sum of. Raises ValueError naming a component that the rule wants and is not
     there."""

@@ -16,6 +16,7 @@ from gym_core.client import GymClient
 from gym_core.launch.head import Head
 from gym_core.launch.plan import DatasetEntry, EnvironmentEntry, HeadSlice, ServerEntry
 from gym_core.types.wire import JsonObject
+from resources_servers.echo.app import EchoServer
 from tests.fakes.gym import TOKEN, InProcessGym, in_process_gym
 from tests.fakes.proxy import PIXEL
 from tests.fakes.serving import serving
@@ -43,12 +44,14 @@ class TrainerGym:
 
 
 @contextlib.asynccontextmanager
-async def trainer_gym(folder: Path, *, tasks: int = 4) -> AsyncIterator[TrainerGym]:
+async def trainer_gym(
+    folder: Path, *, tasks: int = 4, resources_type: type[EchoServer] = EchoServer
+) -> AsyncIterator[TrainerGym]:
     """With a dataset of split "train" of so many tasks."""
     dataset = folder / "tasks.jsonl"
     dataset.write_text("".join(json.dumps(make_row(f"question {index}")) + "\n" for index in range(tasks)))
     async with contextlib.AsyncExitStack() as stack:
-        inside = await stack.enter_async_context(in_process_gym(folder))
+        inside = await stack.enter_async_context(in_process_gym(folder, resources_type=resources_type))
         head = Head(_slice(inside, folder, dataset))
         url = await stack.enter_async_context(serving(head.make_app()))
         client = await stack.enter_async_context(GymClient(url, HEAD_TOKEN))

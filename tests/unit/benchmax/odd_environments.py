@@ -196,8 +196,27 @@ class RaisesAtExit(Plain):
 
 
 class Grouped(Plain):
-    async def compute_group_rewards(self, rollouts: Sequence[BaseRollout]) -> Mapping[str, RewardMap]:
-        return {rollout.rollout_id: {"rank": 1.0} for rollout in rollouts}
+    """A rank of 1 for each sibling with a lower reward, or what it was made to give."""
+
+    def __init__(self, *, gives: str = "ranks", journal: str = "") -> None:
+        super().__init__(journal=journal)
+        self._gives = gives
+
+    async def compute_group_rewards(self, rollouts: Sequence[BaseRollout]) -> Any:
+        rewards = {rollout.rollout_id: sum((rollout.rewards or {}).values()) for rollout in rollouts}
+        ranks = {id_: float(sum(other < own for other in rewards.values())) for id_, own in rewards.items()}
+        match self._gives:
+            case "others":
+                return {"somebody": {"rank": 1.0}}
+            case "own names":
+                return {id_: {"right": rank} for id_, rank in ranks.items()}
+            case "nan":
+                return {id_: {"rank": float("nan")} for id_ in ranks}
+            case "a list":
+                return list(ranks)
+            case "none":
+                return None
+        return {id_: {"rank": rank} for id_, rank in ranks.items()}
 
 
 class OwnLoop(Plain):

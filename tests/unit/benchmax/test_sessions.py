@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from gym_core.errors import ConfigError, EpisodeError, FailureKind, SessionError
+from gym_core.rollout.plan import plan_rollouts
 from gym_core.types.responses import FunctionCall, FunctionCallOutput, OutputItem
+from gym_core.types.rollout import RolloutRecord
 from gym_core.types.tool import ToolRequest
 from gym_core.types.wire import JsonObject
+from tests.fakes.rollouts import make_record, make_task
 from tests.unit.benchmax.served import TASK_DATA, Served, open_gate, said, served, stopped
 
 
@@ -309,7 +312,7 @@ async def test_hooks_that_grade_see_calls_and_results_as_chat_messages(tmp_path:
 @pytest.mark.parametrize(
     ("class_name", "arguments", "why"),
     [
-        ("Grouped", {}, "compute_group_rewards, which is not"),
+        ("Grouped", {}, "compute_group_rewards, which only"),
         ("OwnLoop", {}, "plays its own rollouts"),
         ("SyncTools", {}, "nothing to await"),
         ("OddTools", {}, "list_tools"),
@@ -331,7 +334,54 @@ async def test_a_class_that_cannot_be_played_is_refused_at_the_start(
     assert why in str(caught.value)
 
 
-async def test_group_rewards_can_be_left_out_by_saying_so(tmp_path: Path) -> None:
-    async with served(tmp_path, "Grouped", group_rewards="leave_out") as gym:
-        await gym.seed()
-        assert (await gym.grade(said("42"))).reward_components == {"right": 1.0}
+# -- groups -----------------------------------------------------------------------
+
+
+async def finished(gym: Served, *answers: str | None) -> list[RolloutRecord]:
+    """Graded rollouts of one prompt, one after the other; None is one that a time-out ended."""
+    task = make_task(0).model_copy(update={"task_data": TASK_DATA})
+    found = []
+    for n, request in enumerate(plan_rollouts([task], repeats=len(answers), environment="e")):
+        answer = answers[n]
+        response = stopped(FailureKind.AGENT_TIMEOUT) if answer is None else said(answer)
+        await gym.seed(f"s{n}")
+        record = make_record(request)
+        evidence = record.evidence.model_copy(update={"response": response})
+        verification = await gym.grade(response, f"s{n}")
+        found.append(record.model_copy(update={"evidence": evidence, "verification": verification}))
+        await gym.close(f"s{n}")
+    return found
+
+
+async def test_group_rewards_are_a_trainers_by_saying_so(tmp_path: Path) -> None:
+    async with served(tmp_path, "Grouped", group_rewards="in_groups") as gym:
+        assert gym.server.rewards_groups
+        records = await finished(gym, "42", "41", None)
+        assert records[0].verification.reward_components == {"right": 1.0}
+        assert await gym.server.reward_group(records) == [{"rank": 1.0}, {"rank": 0.0}, {}]
+        assert await gym.server.reward_group(records[2:]) == [{}]
+
+
+async def test_a_class_without_group_rewards_is_asked_for_none(tmp_path: Path) -> None:
+    async with served(tmp_path, "Plain", group_rewards="in_groups") as gym:
+        assert not gym.server.rewards_groups
+
+
+@pytest.mark.parametrize(
+    ("gives", "why"),
+    [
+        ("others", "not those of its rollouts"),
+        ("own names", "names of the rollout's own"),
+        ("nan", "no finite number"),
+        ("a list", "no mapping"),
+    ],
+)
+async def test_group_rewards_that_are_none_are_refused(tmp_path: Path, gives: str, why: str) -> None:
+    async with served(tmp_path, "Grouped", arguments={"gives": gives}, group_rewards="in_groups") as gym:
+        with pytest.raises(ValueError, match=why):
+            await gym.server.reward_group(await finished(gym, "42", "41"))
+
+
+async def test_a_class_may_have_nothing_to_say_of_a_group(tmp_path: Path) -> None:
+    async with served(tmp_path, "Grouped", arguments={"gives": "none"}, group_rewards="in_groups") as gym:
+        assert await gym.server.reward_group(await finished(gym, "42", "41")) == [{}, {}]
