@@ -52,6 +52,7 @@ DRAIN_S = 0.25
 
 KILL_ROUNDS = 400
 KILL_PAUSE_S = 0.01
+LEADER_PAUSE_S = 0.005
 CHUNK_BYTES = 1 << 18
 START_FD = 3
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
@@ -317,31 +318,46 @@ def become_worker(request: dict[str, Any], ready: int, errors: int) -> None:
 
 
 def end_all(lives: Sequence[dict[str, Any]]) -> None:
-    """Kill a process, its leader and all that it started, whatever session or parent they have by now.
+    """Kill a process and all that it started, whatever session or parent they have by now; its leader ends with them.
 
     They are stopped first, and only killed when none is left that runs: one that is stopped neither forks nor leaves
-    room for another one to fork.
+    room for another one to fork. The leader comes last, since it clears away what was killed: not every process 1 does.
     """
+    leaders = leaders_of(lives)
     for number in (signal.SIGSTOP, signal.SIGKILL):
         done: set[int] = set()
         for _ in range(KILL_ROUNDS):
-            found = set(family(lives)) - done
+            found = set(family(lives)) - leaders - done
             if not found:
                 break
-            for pid in found:
-                try:
-                    os.kill(pid, number)
-                except OSError:  # gone, or not ours
-                    pass
+            signal_all(found, number)
             done |= found
             time.sleep(KILL_PAUSE_S if number == signal.SIGSTOP else 0)
+    for _ in range(KILL_ROUNDS):
+        leaders = {leader for leader in leaders if status(leader)[:1] not in ([], ["Z"])}
+        if not leaders:
+            return
+        time.sleep(LEADER_PAUSE_S)
+    signal_all(leaders, signal.SIGKILL)
+
+
+def signal_all(pids: set[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:  # gone, or not ours
+            pass
+
+
+def leaders_of(lives: Sequence[dict[str, Any]]) -> set[int]:
+    return {life["leader"] for life in lives if life["leader"] and born(life["leader"]) == life["born"]}
 
 
 def family(lives: Sequence[dict[str, Any]]) -> dict[int, int]:
     """The leaders, those with a mark in their environment, and all that descend from them: process to its threads."""
     parents: dict[int, int] = {}
     threads: dict[int, int] = {}
-    leaders = {life["leader"] for life in lives if life["leader"] and born(life["leader"]) == life["born"]}
+    leaders = leaders_of(lives)
     marks = [f"{MARK}={life['token']}".encode() for life in lives]
     known: set[int] = set()
     for pid, parent, count in processes():

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 from pydantic import Field, model_validator
 
 from gym_core.datasets.images import PreparedImage
-from gym_core.errors import ConfigError
+from gym_core.errors import SandboxUnavailable
 from gym_core.servers.python_runtime.runtime import GRACE_S, START_TIMEOUT_S, PythonRuntime
 from gym_core.servers.python_runtime.settings import Execution, RuntimeSettings, Setup
 from gym_core.servers.resources import ResourcesSession, TaskT
@@ -94,11 +94,6 @@ class PythonToolServer(ToolResourcesServer[TaskT, PythonConfigT]):
     def list_tools(self, task: TaskT) -> list[Tool[Any]]:
         return [Tool(TOOL_NAME, self.describe_tool(task), CodeArguments, self.run_code)]
 
-    async def open(self) -> None:
-        if not self.config.sandbox_provider:
-            raise ConfigError(f"{self.context.name}: the model's code runs in a sandbox: name a sandbox_provider")
-        await super().open()
-
     def make_session(self, request: SeedSessionRequest) -> PythonSession[TaskT]:
         return PythonSession(**vars(super().make_session(request)))
 
@@ -112,7 +107,8 @@ class PythonToolServer(ToolResourcesServer[TaskT, PythonConfigT]):
         """What the tool does; a subclass that does more around it lists a tool of its own."""
         held = _held(session)
         if held.runtime is None:
-            assert held.sandbox is not None, "`open` asks for a provider"
+            if held.sandbox is None:  # not asked for at the start: saved rollouts are graded again without one
+                raise SandboxUnavailable(f"{self.context.name}: code runs in a sandbox: name a sandbox_provider")
             setup = await asyncio.to_thread(self.setup, held)
             held.runtime = PythonRuntime(held.sandbox, self.config.python_runtime, setup)
         execution = await held.runtime.run(arguments.code)
