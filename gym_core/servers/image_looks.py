@@ -19,6 +19,8 @@ from gym_core.types.wire import JsonObject
 
 WHOLE = Region(0.0, 0.0, 1.0, 1.0)
 _NUMBERED = re.compile(r"^It is image (\d{1,6})\.$", re.MULTILINE)
+_SIZED = re.compile(r"The result has (\d{1,5})x(\d{1,5}) pixels\.")
+"""As every tool that makes a picture ends (`gym_core.image_tools.contract.made`)."""
 _UNIT = Size(1, 1)
 _FAR = 1e12
 """No tool takes a number beyond it, or one that is none."""
@@ -34,10 +36,9 @@ def looked_regions(
 ) -> list[Region]:
     """As fractions of the first image's width and height, in the order in which the looks gave a picture.
 
-    Its size is needed where `coordinates` are pixels: without it nothing is found there. Pixels of pictures that tools
-    made are not placed.
+    Its size is needed where `coordinates` are pixels: without it nothing is found there.
     """
-    follower = _Follower(coordinates, image_size)
+    follower = _Follower(coordinates, {0: image_size} if image_size else {})
     for item in output:
         follower.follow(item)
     return follower.regions
@@ -58,7 +59,8 @@ def look_columns(regions: Sequence[Region], evidence: Sequence[Region] | None) -
 @dataclass
 class _Follower:
     coordinates: Coordinates
-    image_size: Size | None
+    sizes: dict[int, Size]
+    """Of images by number, as far as they are known."""
     regions: list[Region] = field(default_factory=list)
     frames: dict[int, Region] = field(default_factory=lambda: {0: WHOLE})
     """By number of an image, the part of the first one that it shows."""
@@ -82,7 +84,7 @@ class _Follower:
             return
         kept = frame if tool.keeps_places else None
         for name, argument in tool.arguments.items():
-            part = self._part(arguments.get(name), is_first=index == 0) if isinstance(argument, AsBox) else None
+            part = self._part(arguments.get(name), index) if isinstance(argument, AsBox) else None
             if isinstance(argument, AsBox) and part is not None:
                 place = _inside(frame, part)
                 if argument.looks:
@@ -92,10 +94,12 @@ class _Follower:
         number = _number_of(result)
         if kept is not None and number is not None:
             self.frames[number] = kept
+            if sized := _SIZED.search(_told(result)):
+                self.sizes[number] = Size(int(sized[1]), int(sized[2]))
 
-    def _part(self, value: object, *, is_first: bool) -> Region | None:
+    def _part(self, value: object, index: int) -> Region | None:
         """A box as fractions of the image that it is on."""
-        size = _UNIT if self.coordinates.far_edge is not None else self.image_size if is_first else None
+        size = _UNIT if self.coordinates.far_edge is not None else self.sizes.get(index)
         corners = _corners(value)
         if size is None or len(corners) != 4:
             return None
@@ -126,9 +130,14 @@ def _has_picture(result: FunctionCallOutput) -> bool:
 
 
 def _number_of(result: FunctionCallOutput) -> int | None:
-    texts = [part.text for part in result.output if isinstance(part, InputText)]
-    numbers = _NUMBERED.findall(texts[-1]) if texts else []
+    numbers = _NUMBERED.findall(_told(result))
     return int(numbers[-1]) if numbers else None
+
+
+def _told(result: FunctionCallOutput) -> str:
+    """The tool's own words."""
+    texts = [part.text for part in result.output if isinstance(part, InputText)]
+    return texts[-1] if texts else ""
 
 
 def _corners(value: object) -> list[float]:

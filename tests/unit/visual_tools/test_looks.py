@@ -4,23 +4,33 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from PIL import Image
 
+from gym_core.datasets.images import png_of
 from gym_core.image_tools import Coordinates
 from gym_core.image_tools.places import Size
 from gym_core.servers.image_looks import look_columns, looked_regions, told_number
 from gym_core.statistics.regions import Region
 from gym_core.types.responses import FunctionCall, FunctionCallOutput, InputImage, InputText, OutputItem
+from gym_core.types.tool import ToolRequest
+from tests.unit.visual_tools.playing import make_server, seeded
 
 QUARTER = [0.5, 0.5, 1, 1]
 """The lower right one."""
 
 
 def call(
-    name: str, *, makes: int | None, call_id: str = "c", arguments: str | None = None, **named: object
+    name: str,
+    *,
+    makes: int | None,
+    call_id: str = "c",
+    arguments: str | None = None,
+    told: str = "Done.",
+    **named: object,
 ) -> list[OutputItem]:
     """A call, and its picture of that number; None for a refused one."""
     asked = FunctionCall(call_id=call_id, name=name, arguments=json.dumps(named) if arguments is None else arguments)
-    picture = [InputImage(image_url="sha256:" + "0" * 64), InputText(text=f"Done.\n{told_number(makes or 0)}")]
+    picture = [InputImage(image_url="sha256:" + "0" * 64), InputText(text=f"{told}\n{told_number(makes or 0)}")]
     return [asked, FunctionCallOutput(call_id=call_id, output="Error: no" if makes is None else picture)]
 
 
@@ -60,8 +70,16 @@ def test_places_are_read_as_the_config_says(
 
 def test_pixels_of_an_image_of_unknown_size_are_not_placed() -> None:
     assert looked(call("zoom", makes=1, box=[0, 0, 50, 50]), coordinates="pixels") == []
-    onto_a_crop = [call("zoom", makes=1, box=[0, 0, 100, 50]), call("zoom", makes=2, image=1, box=[0, 0, 9, 9])]
-    assert looked(*onto_a_crop, coordinates="pixels", size=Size(200, 100)) == [[0, 0, 0.5, 0.5]]
+
+
+def test_pixels_of_a_picture_that_a_tool_made_are_placed_by_the_size_that_it_told() -> None:
+    calls = [
+        call("zoom", makes=1, box=[0, 0, 100, 50], told="The result has 200x100 pixels."),
+        call("crop", makes=2, image=1, box=[100, 50, 200, 100], told="The result has 100x50 pixels."),
+        call("zoom", makes=3, image=2, box=[0, 0, 50, 50]),
+    ]
+    found = looked(*calls, coordinates="pixels", size=Size(200, 100))
+    assert found == [[0, 0, 0.5, 0.5], [0.25, 0.25, 0.5, 0.5], [0.25, 0.25, 0.375, 0.5]]
 
 
 def test_a_part_of_a_part_is_found_on_the_first_image() -> None:
@@ -118,3 +136,22 @@ def test_without_a_look_nothing_is_found_and_without_evidence_nothing_is_to_be_f
     columns = look_columns([], evidence)
     assert (columns["look_calls"], columns["roi_recall"], columns["roi_iou"]) == (0, recall, iou)
     assert "roi_recall" not in look_columns([], None)
+
+
+@pytest.mark.parametrize("coordinates", ["fraction", "thousandths", "pixels"])
+async def test_the_words_of_real_tools_lead_from_a_crop_of_a_crop_back_to_the_first_image(coordinates: str) -> None:
+    server = make_server(image_tools=["crop", "zoom", "contrast"], coordinates=coordinates)
+    session = seeded(server, {"expected_answer": "1"})
+    session.shelf.put_prompt(0, png_of(Image.new("RGB", (200, 100), "white")))
+    scale = {"fraction": 1.0, "thousandths": 1000.0, "pixels": None}[coordinates]
+    items: list[OutputItem] = []
+    # Each takes the lower right quarter; the second one of an image of 100x50 pixels, the last one of 200x100 again.
+    for number, (tool, side) in enumerate([("crop", (200, 100)), ("zoom", (100, 50)), ("crop", (100, 50))]):
+        across, down = (scale, scale) if scale else side
+        named = {"image": number, "box": [across / 2, down / 2, across, down]}
+        arguments = json.dumps(named)
+        reply = await server.call_tool(session, ToolRequest(call_id=f"c{number}", name=tool, arguments=arguments))
+        items += [FunctionCall(call_id="c", name=tool, arguments=arguments)]
+        items += [FunctionCallOutput(call_id="c", output=list(reply.content))]
+    found = looked(items, coordinates=coordinates, size=Size(200, 100))
+    assert found == [[0.5, 0.5, 1, 1], [0.75, 0.75, 1, 1], [0.875, 0.875, 1, 1]]
