@@ -6,7 +6,6 @@ is the operator's own code and runs in this process, in a thread of its own.
 
 import asyncio
 import copy
-import dataclasses
 import functools
 import logging
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gym_core.capture.images import make_data_url, make_reference
 from gym_core.config.roots import Roots
@@ -42,7 +41,8 @@ from resources_servers.benchmax.rewards import (
     read_rewards,
     total_of,
 )
-from resources_servers.benchmax.rows import PROMPT, BenchmaxTask
+from resources_servers.benchmax.rollouts import graded_siblings, make_rollout
+from resources_servers.benchmax.rows import BenchmaxTask
 from resources_servers.benchmax.source import EnvironmentSource, base_module, load_environment, overrides
 from resources_servers.benchmax.termination import FINISHED, as_episode_error, reason_of, reason_word
 from resources_servers.benchmax.tool_results import parts_of
@@ -260,7 +260,7 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
 
     async def reward_group(self, records: Sequence[RolloutRecord]) -> list[dict[str, float]]:
         """Attempts that a time-out or a crash ended are no siblings, as the class expects it."""
-        siblings = await asyncio.to_thread(self._siblings, records)
+        siblings = await asyncio.to_thread(graded_siblings, records, self._environment.scorable_termination_reasons)
         if not siblings:
             return [{} for _ in records]
         rollouts = list(siblings.values())
@@ -269,41 +269,6 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
         )
         rewards = read_group_rewards(found, {id_: rollout.rewards or {} for id_, rollout in siblings.items()})
         return [rewards.get(str(record.evidence.episode_id), {}) for record in records]
-
-    def _siblings(self, records: Sequence[RolloutRecord]) -> "dict[str, BaseRollout]":
-        found: dict[str, BaseRollout] = {}
-        for record in records:
-            details, response = _Graded.model_validate(record.verification.details), record.evidence.response
-            if response is None or details.termination_reason not in self._environment.scorable_termination_reasons:
-                continue
-            task, id_ = self.read_task(record.task.task_data), str(record.evidence.episode_id)
-            messages = chat_messages(response.output, lambda url: url)
-            rollout = make_rollout(id_, details.termination_reason, task.split, task.payload, messages)
-            found[id_] = dataclasses.replace(rollout, rewards=details.rewards)
-        return found
-
-
-class _Graded(BaseModel):
-    """The columns that `verify` gave."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    termination_reason: str
-    rewards: dict[str, float]
-
-
-def make_rollout(
-    rollout_id: str, reason: str, split: str, payload: JsonObject, messages: list[JsonObject]
-) -> "BaseRollout":
-    """A rollout as reward hooks see it, of whichever package's class."""
-    rollout: BaseRollout = base_module().BaseRollout(
-        rollout_id=rollout_id,
-        termination_reason=reason,
-        messages=[*payload[PROMPT], *messages],
-        example_args={name: value for name, value in payload.items() if name != PROMPT},
-        split=split,
-    )
-    return rollout
 
 
 def _held(session: ResourcesSession) -> BenchmaxSession:
