@@ -180,6 +180,17 @@ async def test_clues_that_were_overwritten_are_there_again(python: PythonRuntime
     assert sizes(await python.run("clue_0.show()")) == [(30, 20)]
 
 
+async def test_a_full_disk_is_the_codes_own_doing(python: PythonRuntime) -> None:
+    full = await python.run(
+        "import os\nwith open('/tmp/full', 'wb', buffering=0) as file:\n"
+        "  try:\n    while True: file.write(b'x' * (1 << 20))\n  except OSError: os._exit(0)"
+    )
+    after = await python.run("print(1)")
+    assert (full.outcome, after.outcome) == ("died", "not_run")
+    assert after.notes[0].startswith("no new Python process could be started, so this code was not run: ")
+    assert "No space left" in after.notes[0]
+
+
 async def test_pools_of_processes_and_video_work(python: PythonRuntime) -> None:
     square = "import multiprocessing\ndef square(x): return x * x\n"
     pool = square + "with multiprocessing.Pool(2) as p: print(p.map(square, [3, 4]))"

@@ -82,6 +82,8 @@ class PythonRuntime:
         """Of the process that takes the next code."""
         self._old_lives: list[Life] = []
         """Of processes that may have left something."""
+        self._has_run = False
+        """Some code, however it ended."""
         self._turn = asyncio.Lock()
 
     @property
@@ -92,17 +94,24 @@ class PythonRuntime:
     async def run(self, code: str) -> Execution:
         """Run a piece of code; one at a time. What the code does wrong, to the process too, is in the result.
 
-        Raises SandboxLost when the sandbox is gone, SandboxError when no process can be had there, RuntimeError when
-        the prelude fails, which is ours.
+        Raises SandboxLost when the sandbox is gone, SandboxError when no process can be had there; before any code has
+        run, OSError where the setup's files do not fit, and RuntimeError when the prelude fails, which are ours.
         """
         content = code.encode("utf-8", "replace")
         if len(content) > MAX_CODE_BYTES:
             return Execution("not_run", "", (), restarted=False, notes=(f"over {MAX_CODE_BYTES} bytes of code",))
         async with self._turn:
-            life = self._life or await self._start()
+            try:
+                life = self._life or await self._start()
+            except (OSError, RuntimeError) as error:
+                if not self._has_run:
+                    raise
+                # It could be done before, so it is what the code left that is in the way: a full disk, say.
+                return Execution("not_run", "", (), restarted=True, notes=_no_process(error))
             # Not trusted again unless this code ends well; the call may also be cancelled.
             self._life, self._old_lives = None, [life]
             reply = await self._exchange(life, content)
+            self._has_run = True
             if reply is not None and not reply.is_over:
                 self._life, self._old_lives = life, []
             return self._execution(reply)
@@ -219,6 +228,11 @@ def _notes(outcome: str, settings: RuntimeSettings) -> Sequence[str]:
         "not_run": "the Python process had ended since the last code, so this code was not run",
     }.get(outcome)
     return [*([said] if said else []), _NEW_PROCESS]
+
+
+def _no_process(error: Exception) -> Sequence[str]:
+    reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+    return [f"no new Python process could be started, so this code was not run: {reason[0][:200]}"]
 
 
 @cache

@@ -209,6 +209,13 @@ async def test_a_prelude_that_fails_is_a_bug_of_ours(sandbox: ProcessSandbox) ->
     await python.close()
 
 
+async def test_what_worked_once_and_fails_later_is_the_codes_doing(python: PythonRuntime) -> None:
+    await python.run("import os; os.remove(FOLDER + '/clue.txt'); os.mkdir(FOLDER + '/clue.txt'); os._exit(0)")
+    lost = await python.run("print(1)")
+    assert (lost.outcome, lost.restarted, len(lost.notes)) == ("not_run", True, 1)
+    assert lost.notes[0].startswith("no new Python process could be started, so this code was not run: ")
+
+
 def test_a_file_of_a_setup_has_a_plain_name() -> None:
     for name in ("../a", "a/b", "", ".hidden", "a b"):
         with pytest.raises(ValueError, match="make its name"):
