@@ -80,6 +80,19 @@ async def test_every_question_is_measured_in_the_living_process(
         assert len(row["_gym_capture"]["images"]) == first + 1
     metrics = json.loads((house.folder / "out" / "x_aggregate_metrics.json").read_text())
     assert "code_turns_useful" in json.dumps(metrics)
+    # Graded again without a sandbox: the trajectory says it all.
+    again = await house.run(
+        "eval",
+        "rejudge",
+        str(house.folder / "out" / "x.jsonl"),
+        "--benchmark",
+        name,
+        "--output",
+        str(house.folder / "again.jsonl"),
+    )
+    assert again.code == 0, again.out + again.err
+    regraded = json.loads((house.folder / "again.jsonl").read_text().splitlines()[0])
+    assert (regraded["reward"], regraded["code_turns"]) == (1.0, 2)
 
 
 @pytest.mark.parametrize(

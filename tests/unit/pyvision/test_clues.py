@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from gym_core.servers.python_runtime import Execution
+from gym_core.errors import SandboxUnavailable
+from gym_core.servers.python_runtime import CodeArguments, Execution
 from gym_core.servers.tools import ToolError
 from tests.fakes.process_sandbox import ProcessSandbox
 from tests.unit.pyvision.servers import make_server, png, seeding, session_of, text_of
@@ -69,6 +70,14 @@ def test_code_that_was_not_run_is_an_error_for_the_model() -> None:
     execution = Execution("not_run", "", (), restarted=True, notes=["the process had ended"])
     with pytest.raises(ToolError, match="the process had ended"):
         server.observe(server.make_session(seeding({"question": "?", "expected_answer": "1"})), execution)
+
+
+async def test_without_a_sandbox_no_code_runs_and_the_rollout_is_masked() -> None:
+    server = make_server()
+    session = server.make_session(seeding({"question": "?", "expected_answer": "1"}))
+    await server.begin_session(session)
+    with pytest.raises(SandboxUnavailable, match="name a sandbox_provider"):
+        await server.run_code(session, CodeArguments(code="1"))
 
 
 def test_a_folder_of_videos_must_be_shared(tmp_path: Path) -> None:
