@@ -46,7 +46,7 @@ class PyVisionConfig(PythonToolServerConfig):
     graders: dict[str, Grader] = {}
     """Data source to grader."""
     judge_model_server: ServerRef | None = None
-    """The chat model behind the grader `judge`; None masks what it would be asked."""
+    """The chat model behind the grader `judge`; None masks what rows of their own would ask it."""
     judge_timeout_s: float = Field(default=180.0, gt=0, le=290)
     """Of one call, the judge server's own retries included."""
     judge_max_in_flight: int = Field(default=32, gt=0)
@@ -54,6 +54,12 @@ class PyVisionConfig(PythonToolServerConfig):
     """Path inside a sandbox of the folder in which the rows' video files are; None is the one mount that there is."""
     max_video_bytes: int = Field(default=2 << 30, gt=0)
     """Of one file in that folder."""
+
+    @model_validator(mode="after")
+    def _judge_has_a_server(self) -> Self:
+        if self.judge_model_server is None and Grader.JUDGE in (self.default_grader, *self.graders.values()):
+            raise ValueError("a grader is judge: that needs judge_model_server")
+        return self
 
     @model_validator(mode="after")
     def _videos_path_is_shared(self) -> Self:

@@ -94,3 +94,13 @@ def test_a_folder_of_videos_must_be_shared(tmp_path: Path) -> None:
 def test_a_bonus_that_is_none_is_refused(rate: float, turns: int) -> None:
     with pytest.raises(ValidationError):
         make_server(tool_reward={"rate": rate, "max_turns": turns})
+
+
+@pytest.mark.parametrize("config", [{"default_grader": "judge"}, {"graders": {"words": "judge"}}])
+def test_a_judge_without_a_server_is_a_mistake_of_the_configuration(config: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="needs judge_model_server"):
+        make_server(**config)
+
+
+async def test_without_a_judge_there_is_none_to_try() -> None:
+    assert (await make_server().check_grader()).judge is None
