@@ -1,13 +1,17 @@
 """Classes written for benchmax by the documented commands, through real services: one with pictures, one with text."""
 
+import asyncio
 import json
 import shutil
 
 import pytest
 
+from gym_core.client import GymClient
 from gym_core.config.roots import INSTALL_DIR
+from gym_core.types.trainer import EndLine, RolloutLine, RolloutsRequest
 from gym_core.types.wire import JsonObject
 from tests.system.house import House
+from tests.system.test_launch import announced, standing
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -32,6 +36,11 @@ class SpellEnv(BaseEnv):
         if self._fails:
             raise KeyError("no such word")
         return {"long": float(len(rollout.example_args["word"]) > 3)}
+
+
+class RankedSpellEnv(SpellEnv):
+    async def compute_group_rewards(self, rollouts):
+        return {rollout.rollout_id: {"later": 0.5 * n} for n, rollout in enumerate(rollouts)}
 """
 OWN_CONFIG = """
 config_paths: [resources_servers/benchmax/configs/benchmax_agent.yaml]
@@ -115,6 +124,29 @@ async def test_a_class_of_ones_own_needs_a_config_and_nothing_else(house: House)
     (benchmark / "config.yaml").write_text(OWN_CONFIG)
     rows = await play(house, "spell")
     assert {row["task_id"]["task_id"]: row["reward"] for row in rows} == {"ant": 0.0, "bear": 1.0, "camel": 1.0}
+
+
+async def test_a_trainers_groups_have_the_classs_group_rewards(house: House) -> None:
+    await test_a_class_of_ones_own_needs_a_config_and_nothing_else(house)
+    words = (
+        "--benchmark", "spell", "--model-type", "scripted_model",
+        "++spell.resources_servers.benchmax.environment.class_path=my_spelling:RankedSpellEnv",
+        "++spell.resources_servers.benchmax.group_rewards=in_groups",
+    )  # fmt: skip
+    asked = {"split": "benchmark", "num_repeats": 2, "samples": False, "group": {}}
+    async with (
+        asyncio.timeout(60),
+        standing(house, *words) as gym,
+        GymClient(*announced(house.said("out", gym.command.number).read_text())) as client,
+    ):
+        lines = [line async for line in client.rollouts(RolloutsRequest.model_validate(asked))]
+    found = [line for line in lines if isinstance(line, RolloutLine)]
+    rewards = {(line.task_index, line.repeat): line.reward for line in found}
+    assert rewards == {(0, 0): 0.0, (0, 1): 0.5, (1, 0): 1.0, (1, 1): 1.5, (2, 0): 1.0, (2, 1): 1.5}
+    assert {line.advantage for line in found} == {-0.25, 0.25}
+    end = lines[-1]
+    assert isinstance(end, EndLine)
+    assert end.mean_reward == pytest.approx(2 / 3)
 
 
 async def test_a_class_whose_reward_raises_masks_its_rows(house: House) -> None:
