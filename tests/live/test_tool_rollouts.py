@@ -23,6 +23,7 @@ from gym_core.launch.warmup import start_warmup
 from gym_core.types.trainer import EndLine, GroupOptions, RolloutLine, RolloutsRequest
 from gym_core.types.wire import JsonObject
 from tests.live.engines import MODEL_NAME, Engine, build_model, needs_tiny_vlm, tiny_engine
+from tests.live.gyms import needs_toolkit
 from tests.live.scoring import Scorer
 from tests.live.tool_samples import check_reward, check_sample, returned_images
 
@@ -31,6 +32,8 @@ pytestmark = [pytest.mark.live, pytest.mark.slow, needs_tiny_vlm]
 TASKS, REPEATS = 4, 2
 """At most so many tasks of an environment."""
 TOOL_BONUS = 0.1
+PATIENCE_S = 600.0
+"""A minute on an idle machine."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,9 @@ class Tools:
     """The resources server's implementation; None means that it has the environment's name."""
     agent: str = ""
     """Name of the agent's block; "" means that it is named after the environment."""
+    policy: JsonObject = field(default_factory=dict)
+    """Settings of the policy model's server."""
+    is_in_sandbox: bool = False
     puzzles: Sequence[str] = ()
     """Kinds of visual puzzles to be drawn as rows of `benchmark`."""
     benchmark: str | None = None
@@ -81,6 +87,7 @@ class Tools:
         environment = self.benchmark or f"{name}_environment"
         return {
             f"{environment}.environment_servers.single_agent_turn_legacy.datasets": [dataset],
+            **{f"policy_model.model_servers.vllm_model.{key}": value for key, value in self.policy.items()},
             **{f"{agent}.{key}": value for key, value in self.settings.items()},
             **{f"{resources}.{key}": value for key, value in self.resources.items()},
         }
@@ -92,10 +99,17 @@ GEO3K_ZOOM = Tools("geo3k_zoom", calls=2, returned=2, score=lambda row: float(ro
 VISUAL_TOOLS = Tools("visual_tools", calls=1, returned=1)
 BENCHMAX = Tools("benchmax", calls=2, returned=2)
 CHART_FOCUS = Tools(
-    "chart_focus", calls=1, returned=1, is_choosy=True, score=lambda row: row["reward_components"]["rule"]
+    "chart_focus",
+    calls=1,
+    returned=1,
+    is_choosy=True,
+    score=lambda row: row["reward_components"]["rule"],
+    is_in_sandbox=True,
 )
 # The first code of each rollout raises, the second shows a figure.
-PYVISION_IMAGE = Tools("pyvision_image", calls=2, returned=1, server="pyvision", terms=frozenset({"tool_use"}))
+PYVISION_IMAGE = Tools(
+    "pyvision_image", calls=2, returned=1, server="pyvision", terms=frozenset({"tool_use"}), is_in_sandbox=True
+)
 PUZZLES = Tools(
     "visual_tools",
     calls=16,
@@ -126,6 +140,17 @@ CASES = {
     "puzzles-by-code": replace(
         PYVISION_IMAGE, calls=1, is_choosy=True, benchmark="visual_puzzles_pyvision", puzzles=PUZZLES.puzzles
     ),
+    # OpenCode writes a call anew when it sends it back, so that only token prompts keep the sampled ones.
+    "puzzles-by-opencode": Tools(
+        "visual_coding_opencode",
+        calls=2,
+        returned=1,
+        is_choosy=True,
+        benchmark="visual_puzzles_opencode",
+        puzzles=PUZZLES.puzzles,
+        policy={"exact_prefix": True},
+        is_in_sandbox=True,
+    ),
 }
 
 
@@ -144,7 +169,7 @@ async def trainer(folder: Path, engine: Engine, tools: Tools) -> AsyncIterator[G
 
 async def played(folder: Path, model: Path, tools: Tools) -> list[RolloutLine]:
     async with (
-        asyncio.timeout(300),
+        asyncio.timeout(PATIENCE_S),
         tiny_engine(model, "--script", "tests.live.tool_script:answer") as engine,
         trainer(folder, engine, tools) as client,
     ):
@@ -170,7 +195,9 @@ def scorer(model: Path) -> Scorer:
     return Scorer(model)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs_toolkit) if tools.is_in_sandbox else name for name, tools in CASES.items()]
+)
 async def test_every_picture_of_a_tool_is_in_the_samples(
     name: str, model: Path, scorer: Scorer, tmp_path: Path
 ) -> None:

@@ -7,8 +7,8 @@ from gym_core.types.wire import JsonObject
 from model_servers.scripted_model.chat import ChatMessage, DeclaredTool, ToolCall
 from model_servers.scripted_model.policy import next_turn
 
-TOOLS = frozenset({"see_next_image", "see_next_picture", "zoom", "count_color"})
-"""That the players call, for the policy to be told of where a text dialect declares none to the engine."""
+TOOLS = frozenset({"see_next_image", "see_next_picture", "zoom", "count_color", "read"})
+"""That the policy calls, where none are declared to the engine: a text dialect, or a prompt of tokens."""
 UNABLE = "I am a scripted policy"
 XML = "<function=example_function_name>"
 """In the system prompt of the dialect "tagged_xml"."""
