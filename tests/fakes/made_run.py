@@ -92,6 +92,7 @@ class MadeRollout:
     details: JsonObject = field(default_factory=dict)
     """More columns of the grader, or others instead of its own."""
     shaping: dict[str, float] = field(default_factory=dict)
+    measures: dict[str, float] = field(default_factory=dict)
     attempt: int = 0
     has_token_ids: bool = False
     drifts_at: frozenset[int] = frozenset()
@@ -109,7 +110,8 @@ class MadeRollout:
         if self.failure is not None:
             failure = Failure(kind=self.failure, reason=self.reason, stage="respond")
             return Verification.failed(failure, self._columns())
-        return Verification(reward=self.reward, shaping=self.shaping, details=self._columns())
+        measures = self.measures
+        return Verification(reward=self.reward, shaping=self.shaping, details=self._columns(), measures=measures)
 
     def _columns(self) -> JsonObject:
         is_right = self.failure is None and self.reward == 1.0

@@ -159,6 +159,7 @@ def write_uneven_run(folder: Path) -> MadeRun:
             made_rollout(task, repeat, is_right=(task + repeat) % 3 != 1),
             failure=failures.get((task, repeat)),
             reason=f"what became of task {task}, repeat {repeat}",
+            measures={"look_calls": float(task)} | ({"roi_recall": 0.25 * repeat} if task < 2 else {}),
         )
         for task in range(8)
         for repeat in range(3)

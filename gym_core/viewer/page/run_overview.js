@@ -110,7 +110,7 @@ function failures(detail, filter) {
   ];
 }
 
-/** Means of the environment's own columns: over all rollouts, then by subtype. Null where it has none. */
+/** Means of the environment's own columns: over all rollouts, and unfolded by subtype. Null where it has none. */
 export function measures(detail) {
   const entries = Object.entries(detail.metrics.measures);
   if (!entries.length) return null;
@@ -118,11 +118,12 @@ export function measures(detail) {
   const line = (name, read) => h("tr", {}, h("th", { scope: "row" }, name), entries.map(([, measure]) => meanCell(read(measure))));
   const head = h("thead", {}, h("tr", {}, h("td", {}), entries.map(([name]) => h("th", { scope: "col" }, words(name)))));
   const bySubtype = subtypes.map((path) => line(path.slice(path.indexOf("/") + 1), (measure) => measure.by_subtype[path]));
+  const overall = entries.map(([name, measure]) => `${words(name)} ${measure.overall.mean.toFixed(2)}`).join(", ");
   return h(
-    "section",
-    { class: "panel measures", testid: "measures" },
-    h("h3", {}, "Measured by the environment, mean a rollout"),
-    h("div", { class: "panel-body" }, h("table", {}, head, h("tbody", {}, line("all", (measure) => measure.overall), bySubtype))),
+    "details",
+    { class: "setup measures", testid: "measures" },
+    h("summary", {}, `Measured by the environment, mean a rollout: ${overall}`),
+    h("table", {}, head, h("tbody", {}, line("all", (measure) => measure.overall), bySubtype)),
   );
 }
 

@@ -78,6 +78,13 @@ def test_a_runs_page_has_its_numbers(browser: Browser, viewed: Viewing) -> None:
         }.items():
             expect(watched.get(panel)).to_contain_text(words)
         expect(watched.get("histogram")).to_have_count(4)
+        measures = watched.get("measures")
+        expect(measures.locator("summary")).to_contain_text("look calls 2.40, roi recall 0.20")
+        measures.locator("summary").click()
+        expect(measures.get_by_role("columnheader")).to_have_text(["look calls", "roi recall"])
+        expect(measures.get_by_role("row").filter(has=watched.page.get_by_role("rowheader", name="Maze"))).to_have_text(
+            "Maze2.00-"
+        )
         expect(watched.get("attempts")).to_contain_text("1 broken attempt")
         watched.get("setup").locator("summary").first.click()
         expect(watched.get("setup")).to_contain_text("gym eval run --benchmark made")

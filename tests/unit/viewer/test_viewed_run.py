@@ -34,6 +34,8 @@ def test_the_numbers_are_those_of_the_runs_own_report(uneven: ViewedRun) -> None
     assert shown.failures == written.failures
     assert shown.tool_calls == written.tool_calls
     assert shown.seconds == written.seconds
+    assert shown.measures == written.measures
+    assert list(shown.measures) == ["look_calls", "roi_recall"]
 
 
 def test_what_the_metrics_need_is_read_from_a_line_as_from_a_record(uneven: ViewedRun) -> None:
