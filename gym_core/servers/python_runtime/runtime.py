@@ -44,7 +44,8 @@ MAX_START_BYTES = 1 << 20
 _ARGUMENT_CHARS = 100_000
 """Linux takes no argument of 128 KiB or more."""
 
-_START_TRIES = 3
+_START_TRIES_S = 2.0
+"""For so long a start that failed is tried again, with pauses."""
 _START_PAUSE_S = 0.5
 
 _BOOT = """
@@ -127,16 +128,17 @@ class PythonRuntime:
                     await self._ask({"op": "stop"}, lives, timeout_s=GRACE_S)
 
     async def _start(self) -> Life:
-        for left in reversed(range(_START_TRIES)):
+        loop = asyncio.get_running_loop()
+        last = loop.time() + _START_TRIES_S
+        while True:
             try:
                 return await self._started()
             except SandboxLost:
                 raise
             except SandboxError:  # what uses up the last process there may be about to end
-                if not left:
+                if loop.time() > last:
                     raise
                 await asyncio.sleep(_START_PAUSE_S)
-        raise AssertionError("the last try returns or raises")
 
     async def _started(self) -> Life:
         """Ends what earlier processes left, too."""
