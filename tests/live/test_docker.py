@@ -87,7 +87,8 @@ def without_python(digests: dict[str, str]) -> dict[str, str]:
 
 async def test_its_programs_run_as_a_user_without_a_way_up(tmp_path: Path, image: str) -> None:
     script = (
-        "opencode --version; id -un; python3 -c 'import PIL, av, cv2, matplotlib.pyplot, numpy, scipy; print(numpy.__version__)'; "
+        "opencode --version; id -un; "
+        "python3 -c 'import PIL, av, cv2, matplotlib.pyplot, numpy, scipy; print(numpy.__version__)'; "
         "find / -xdev -perm /6000 -type f 2>/dev/null | wc -l"
     )
     assert await said_inside(docker_settings(tmp_path), image, script) == "1.17.11\nagent\n2.4.6\n0\n"

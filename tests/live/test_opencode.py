@@ -181,7 +181,8 @@ async def test_the_sandbox_has_what_opencode_would_fetch() -> None:
     grep = Calls("grep", json.dumps({"pattern": "needle", "path": "/workspace"}))
     write = Calls("write", json.dumps({"filePath": "/workspace/hay.txt", "content": "a needle\n"}))
     python = bash(
-        "python3 -c 'import av, cv2, matplotlib.pyplot, numpy, scipy, PIL; print(\"all here\")'; date +%Z; pwd; echo $TMPDIR"
+        "python3 -c 'import av, cv2, matplotlib.pyplot, numpy, scipy, PIL; print(\"all here\")'; "
+        "date +%Z; pwd; echo $TMPDIR"
     )
     async with stage(script(Says("", (write,)), Says("", (grep, python)), ANSWER)) as it:
         reply = await it.play()

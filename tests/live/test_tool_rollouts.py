@@ -18,11 +18,13 @@ from gym_core.launch.warmup import start_warmup
 from gym_core.types.trainer import EndLine, GroupOptions, RolloutLine, RolloutsRequest
 from tests.live.engines import MODEL_NAME, Engine, build_model, needs_tiny_vlm, tiny_engine
 from tests.live.gyms import needs_toolkit
-from tests.live.scoring import Scorer
 from tests.live.tool_cases import CASES, DOMINANT_COLOR, Tools
-from tests.live.tool_samples import check_reward, check_sample, returned_images
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, needs_tiny_vlm]
+pytest.importorskip("torch", reason="no torch here: run `make tiny-vlm`")
+
+from tests.live.scoring import Scorer  # noqa: E402 - needs torch
+from tests.live.tool_samples import check_reward, check_sample, returned_images  # noqa: E402 - needs torch
 
 TASKS, REPEATS = 4, 2
 """At most so many tasks of an environment."""
