@@ -22,10 +22,12 @@ def prepare_command(args: argparse.Namespace) -> int:
     environments = read_environments(composed)
     split, environment = composed.values.get("split"), composed.values.get("environment")
     for selected in select_datasets(environments, composed, split=split, environment=environment):
-        if args.force or not is_up_to_date(selected):
+        is_forced = args.force and selected.script is not None
+        if is_forced or not is_up_to_date(selected):
             prepare_dataset(selected)
         else:
-            tell(f"prepare: {selected.dataset.name}: up to date; --force prepares it again")
+            how = "--force prepares it again" if selected.script is not None else "no script makes it"
+            tell(f"prepare: {selected.dataset.name}: up to date; {how}")
         tell_warnings(selected)
         say(str(selected.path))
     return 0

@@ -57,6 +57,13 @@ def test_what_is_prepared_is_left_until_its_arguments_its_script_or_the_user_say
     assert len(lines(rows)) == 4
 
 
+def test_force_leaves_a_file_that_no_script_makes(furnished: House, capsys: pytest.CaptureFixture[str]) -> None:
+    furnished.write("benchmarks/puzzles/data/example.jsonl", "{}\n")
+    example = "{name: e, type: example, jsonl_fpath: benchmarks/puzzles/data/example.jsonl}"
+    assert main([*PREPARE, f"++{DATASETS}=[{example}]", "--force"]) == 0
+    assert "e: up to date; no script makes it" in capsys.readouterr().err
+
+
 def test_what_lies_beside_the_script_counts_as_part_of_it(rows: Path, furnished: House) -> None:
     for count, (name, text) in enumerate(
         [
