@@ -10,10 +10,11 @@ JSON lines, a JSON list, or Parquet. Read from each: `query` (or `question`), `a
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from benchmarks.chart_focus.parts import AXES_OF, Axis, Box, FigureType
 from benchmarks.chart_focus.rows import FigureQuestion
@@ -23,7 +24,10 @@ from gym_core.datasets.parquet import read_parquet_rows
 
 TASKSET = "chart_focus_official"
 MAX_FILE_BYTES = 4 << 30
-_COLUMNS = ("figure_id", "query", "answer", "images", "metadata")
+_COLUMNS = ("answer", "metadata")
+_OPTIONAL_COLUMNS = ("figure_id", "query", "question", "images", "figure_path")
+_NO_ANSWER = " \t\r\n*_`'\"|."
+"""What golds are parted by, and what stands around one."""
 _MAX_MISTAKES_SHOWN = 20
 _MAX_NAMES = 200
 _MOST_FRACTION = 1.5
@@ -84,6 +88,12 @@ def _joined(value: object) -> object:
     return "|||".join(map(str, value)) if isinstance(value, list) else value if value is None else str(value)
 
 
+def _with_a_gold(answer: str) -> str:
+    if not answer.strip(_NO_ANSWER):
+        raise ValueError("holds no answer")
+    return answer
+
+
 class _Picture(_Theirs):
     bytes: bytes
 
@@ -91,7 +101,7 @@ class _Picture(_Theirs):
 class _Row(_Theirs):
     figure_id: str | None = None
     query: Annotated[str, StringConstraints(min_length=1, max_length=10_000, strip_whitespace=True)]
-    answer: Annotated[str, BeforeValidator(_joined), StringConstraints(min_length=1, max_length=5000)]
+    answer: Annotated[str, BeforeValidator(_joined), StringConstraints(max_length=5000), AfterValidator(_with_a_gold)]
     images: list[_Picture | str] | None = Field(default=None, max_length=1)
     figure_path: str | None = None
     metadata: Annotated[_Metadata, BeforeValidator(_parsed)]
@@ -99,17 +109,36 @@ class _Row(_Theirs):
 
 def official_questions(path: Path) -> Iterator[FigureQuestion]:
     """In their order. Raises ValueError at the end, naming each bad row, and OSError for a file that cannot be read."""
-    index, mistakes = -1, []
-    for index, fields in enumerate(_fields(path)):
-        try:
-            yield _question(str(index), fields, path.parent)
-        except ValueError as error:
-            mistakes.append(f"row {index}: {_told(error)}")
+    index, mistakes = -1, list[str]()
+    try:
+        for index, row in enumerate(_rows(path)):
+            try:
+                yield _question(str(index), _fields(row), path.parent)
+            except ValueError as error:
+                mistakes.append(f"row {index}: {_told(error)}")
+    except ValueError as error:  # of the file: nothing after it can be read
+        mistakes.append(str(error))
     if mistakes:
         shown = "\n  ".join(mistakes[:_MAX_MISTAKES_SHOWN])
-        raise ValueError(f"chart_focus: {len(mistakes)} bad rows in {str(path)!r}:\n  {shown}")
+        raise ValueError(f"chart_focus: {len(mistakes)} mistakes in {str(path)!r}:\n  {shown}")
     if index < 0:
         raise ValueError(f"chart_focus: no rows in {str(path)!r}")
+
+
+def figure_files(path: Path) -> Iterator[Path]:
+    """The pictures beside a file of rows that are named in it and there, each once, in their order. Rows that are wrong
+    name none. Raises ValueError and OSError for a file that cannot be read."""
+    seen = set[str]()
+    for row in _rows_with_a_path(path):
+        try:
+            fields = _fields(row)
+        except ValueError:
+            continue
+        named = fields.get("figure_path") if isinstance(fields, dict) else None
+        if isinstance(named, str) and named not in seen:
+            seen.add(named)
+            with suppress(ValueError):
+                yield _figure_file(named, path.parent)
 
 
 def _told(error: ValueError) -> str:
@@ -119,19 +148,35 @@ def _told(error: ValueError) -> str:
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:3])
 
 
-def _fields(path: Path) -> Iterator[object]:
+def _rows(path: Path) -> Iterator[object]:
+    """Objects, and bytes for what is yet to be parsed. Raises ValueError for the file as a whole."""
     if path.stat().st_size > MAX_FILE_BYTES:
         raise ValueError(f"{str(path)!r} is larger than {MAX_FILE_BYTES >> 30} GiB")
     if path.suffix == ".parquet":
-        yield from read_parquet_rows(path, _COLUMNS)
+        yield from read_parquet_rows(path, _COLUMNS, optional=_OPTIONAL_COLUMNS)
     elif path.suffix == ".json":
-        found = parse_row(path.read_bytes())
+        try:
+            found = parse_row(path.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{str(path)!r}: {error}") from error
         if not isinstance(found, list):
             raise ValueError(f"{str(path)!r}: a JSON file of rows is a list")
         yield from found
     else:
         with path.open("rb") as lines:
-            yield from (parse_row(line) for line in lines if line.strip())
+            yield from (line for line in lines if line.strip())
+
+
+def _rows_with_a_path(path: Path) -> Iterator[object]:
+    """Those that may name a picture: quick where the pictures are in the file."""
+    if path.suffix == ".parquet":
+        yield from read_parquet_rows(path, (), optional=("figure_path",))
+    else:
+        yield from (row for row in _rows(path) if not isinstance(row, bytes) or b"figure_path" in row)
+
+
+def _fields(row: object) -> object:
+    return parse_row(row) if isinstance(row, bytes) else row
 
 
 def _question(name: str, fields: object, folder: Path) -> FigureQuestion:
@@ -154,7 +199,9 @@ def _question(name: str, fields: object, folder: Path) -> FigureQuestion:
 
 
 def _renamed(fields: object) -> object:
-    return {"query": fields.get("question"), **fields} if isinstance(fields, dict) else fields
+    if not isinstance(fields, dict) or fields.get("query") is not None:
+        return fields
+    return {**fields, "query": fields.get("question")}
 
 
 def _pixel_boxes(named: Mapping[str, _Corners], figure_type: FigureType, image: PreparedImage) -> dict[str, Box]:
@@ -178,13 +225,19 @@ def _picture(row: _Row, folder: Path) -> bytes:
         return found.bytes if isinstance(found, _Picture) else _from_data_uri(found)
     if row.figure_path is None:
         raise ValueError("neither images nor figure_path")
-    asked = Path(row.figure_path)
+    return _figure_file(row.figure_path, folder).read_bytes()
+
+
+def _figure_file(named: str, folder: Path) -> Path:
+    """Raises ValueError where there is none."""
+    asked = Path(named)
     if asked.is_absolute() or ".." in asked.parts:
-        raise ValueError(f"figure_path {row.figure_path!r} leads out of the data's folder")
+        raise ValueError(f"figure_path {named[:200]!r} leads out of the data's folder")
     for base in (folder, *list(folder.resolve().parents)[:2]):
-        if (base / asked).is_file():
-            return (base / asked).read_bytes()
-    raise ValueError(f"no file {row.figure_path!r} in {str(folder)!r} or the two folders above it")
+        with suppress(OSError):  # a name that is too long
+            if (base / asked).is_file():
+                return base / asked
+    raise ValueError(f"no file {named[:200]!r} in {str(folder)!r} or the two folders above it")
 
 
 def _from_data_uri(uri: str) -> bytes:

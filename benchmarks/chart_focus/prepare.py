@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchmarks.chart_focus.official import official_questions
+from benchmarks.chart_focus.official import figure_files, official_questions
 from benchmarks.chart_focus.rows import FigureQuestion, to_task_row
-from gym_core.datasets.digest import sha256_of
+from gym_core.datasets.digest import sha256_of, sha256_of_states
 from gym_core.datasets.prepare_args import read_prepare_args
 from gym_core.datasets.prepared import write_dataset
 from gym_core.errors import ConfigError
@@ -40,11 +40,14 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
 
 
 def fingerprint(args: JsonObject) -> str:
-    """Names the content of the local file that is asked for; "" when none is."""
+    """Names the local file's content and its pictures' state, or that figures are drawn: rows of others that were left
+    behind are never played as drawn ones."""
     path = _local_rows()
     if path is None:
-        return ""
-    return f"sha256:{sha256_of(path)}" if path.is_file() else f"no file {path}"
+        return "drawn"
+    if not path.is_file():
+        return f"no file {path}"
+    return f"sha256:{sha256_of(path)} pictures:{sha256_of_states(figure_files(path))}"
 
 
 def _local_rows() -> Path | None:

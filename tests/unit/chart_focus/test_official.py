@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from benchmarks.chart_focus.official import figure_files, official_questions
 from benchmarks.chart_focus.prepare import ROWS_VARIABLE, fingerprint, prepare
 from gym_core.datasets.prepared import read_dataset
 from gym_core.errors import ConfigError
@@ -111,6 +112,9 @@ def test_metadata_as_columns_of_parquet_have_names_of_other_rows_as_nulls(
     ("change", "told"),
     [
         ({"answer": None}, "answer"),
+        ({"answer": "|||"}, "answer: .*holds no answer"),
+        ({"answer": [" ", "."]}, "answer: .*holds no answer"),
+        ({"images": None, "figure_path": "x" * 5000}, "no file"),
         ({"query": ""}, "query"),
         ({"images": None}, "neither images nor figure_path"),
         ({"images": ["https://example.org/x.png"]}, "no base64 data URI"),
@@ -126,7 +130,7 @@ def test_metadata_as_columns_of_parquet_have_names_of_other_rows_as_nulls(
 def test_a_bad_row_is_named_and_nothing_is_written(
     change: JsonObject, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ValueError, match=f"(?s)1 bad rows.*row 1: .*{told}"):
+    with pytest.raises(ValueError, match=f"(?s)1 mistakes.*row 1: .*{told}"):
         prepared(lines(tmp_path / "x.jsonl", ROW, ROW | change), monkeypatch)
     assert not (tmp_path / "made.jsonl").exists()
 
@@ -138,11 +142,64 @@ def test_a_file_that_is_not_there_or_is_empty_is_told(tmp_path: Path, monkeypatc
         prepared(lines(tmp_path / "x.jsonl"), monkeypatch)
 
 
-def test_another_file_makes_the_rows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [(b'{"query": "How', "cut short"), (b'{"answer": NaN}', "NaN is no number"), (b'{"answer": "\xff"}', "not UTF-8")],
+)
+def test_a_line_that_is_no_json_is_named_beside_the_other_mistakes(line: bytes, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"\n".join([json.dumps(ROW | {"answer": None}).encode(), line, json.dumps(ROW).encode()]))
+    with pytest.raises(ValueError, match=f"(?s)2 mistakes in .*x.jsonl.*row 0: answer.*row 1: .*{told}"):
+        list(official_questions(path))
+
+
+def test_a_json_file_that_is_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('[{"query": ')
+    for read in (official_questions, figure_files):
+        with pytest.raises(ValueError, match="x.json.*cut short"):
+            list(read(path))
+
+
+def test_parquet_has_the_columns_that_a_line_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.png").write_bytes(png())
+    row = {"question": "How many?", "answer": "7", "figure_path": "a.png", "metadata": json.dumps(CHART)}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "x.parquet")
+    (task,) = prepared(tmp_path / "x.parquet", monkeypatch)
+    assert task.question == "How many?"
+    pq.write_table(pa.Table.from_pylist([row | {"query": None}]), tmp_path / "x.parquet")
+    assert len(prepared(tmp_path / "x.parquet", monkeypatch)) == 1
+    assert list(figure_files(tmp_path / "x.parquet")) == [tmp_path / "a.png"]
+
+
+def test_another_file_or_none_makes_the_rows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ROWS_VARIABLE, raising=False)
-    assert fingerprint({}) == ""
+    drawn = fingerprint({})
     monkeypatch.setenv(ROWS_VARIABLE, str(lines(tmp_path / "x.jsonl", ROW)))
     first = fingerprint({})
     lines(tmp_path / "x.jsonl", ROW, ROW)
-    assert first.startswith("sha256:")
-    assert fingerprint({}) != first
+    second = fingerprint({})
+    monkeypatch.setenv(ROWS_VARIABLE, str(tmp_path / "gone.jsonl"))
+    assert len({drawn, first, second, fingerprint({}), ""}) == 5, '"" would take whatever is there'
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json", "x.parquet"])
+def test_a_picture_that_is_replaced_makes_the_rows_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"query": "?", "answer": "7", "figure_path": path, "metadata": json.dumps(CHART)}
+        for path in ("a.png", "a.png", "../up.png")
+    ]
+    path = tmp_path / name
+    if name == "x.parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text(json.dumps(rows) if name == "x.json" else "\n".join(["{", *map(json.dumps, rows)]))
+    monkeypatch.setenv(ROWS_VARIABLE, str(path))
+    seen = {fingerprint({})}
+    for size in ((200, 100), (201, 100)):
+        (tmp_path / "a.png").write_bytes(png(size) + b"\0" * size[0])
+        seen.add(fingerprint({}))
+    assert len(seen) == 3
+    assert list(figure_files(path)) == [tmp_path / "a.png"]
