@@ -3,11 +3,10 @@
 The two differ in their rows: images are in the prompt and in the process, videos in the process alone.
 """
 
-import contextlib
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -18,6 +17,7 @@ from gym_core.judging.llm_judge import LlmJudge
 from gym_core.judging.model_server_endpoint import ModelServerEndpoint
 from gym_core.servers.context import ServerContext
 from gym_core.servers.python_runtime import (
+    GRACE_S,
     CodeArguments,
     Execution,
     PythonSession,
@@ -31,7 +31,7 @@ from gym_core.types.checkup import JudgeReport
 from gym_core.types.session import SeedSessionRequest
 from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
-from resources_servers.pyvision.clues import binding_of, setup_of
+from resources_servers.pyvision.clues import BINDING_TIMEOUT_S, binding_of, setup_of
 from resources_servers.pyvision.grading import Grader, PyVisionTask, Rules, ToolReward, answer_columns, grade
 from resources_servers.pyvision.observation import Observation, clue_name
 from resources_servers.pyvision.videos import place_videos
@@ -40,6 +40,7 @@ from resources_servers.pyvision.videos import place_videos
 class PyVisionConfig(PythonToolServerConfig):
     tool_timeout_s: float = Field(default=300.0, gt=0)
     """Of one call: a run of the model's code, and one of ours that gives its pictures their names."""
+    beside_s: ClassVar[float] = BINDING_TIMEOUT_S + GRACE_S
     tool_reward: ToolReward = ToolReward()
     default_grader: Grader = Grader.MATCH
     """Of rows that name no grader and whose data source is not in `graders`."""
@@ -126,19 +127,22 @@ class PyVisionServer(PythonToolServer[PyVisionTask, PyVisionConfig]):
     async def _run_and_bind(self, session: ToolSession[PyVisionTask], arguments: CodeArguments) -> ToolOutput:
         """Run the code; the pictures that it showed are variables for the next one."""
         output = await self.run_code(session, arguments)
-        await self._bind(_held(session), [part for part in output.parts if isinstance(part, bytes)])
-        return output
+        notes = await self._bind(_held(session), [part for part in output.parts if isinstance(part, bytes)])
+        return dataclasses.replace(output, parts=[*output.parts, *notes])
 
-    async def _bind(self, held: PyVisionSession, pictures: Sequence[bytes]) -> None:
+    async def _bind(self, held: PyVisionSession, pictures: Sequence[bytes]) -> list[str]:
+        """What the model is to know of it: its code can stand in the way, and its pictures are shown all the same."""
         first = len(held.shelf)
         made = {clue_name(first + index): picture for index, picture in enumerate(pictures)}
         held.images |= made
-        if made and held.runtime and held.sandbox:
-            # Where the model's code left no room, its pictures are no variables; they are shown all the same.
-            with contextlib.suppress(OSError):
-                for name, picture in made.items():
-                    await held.sandbox.write(f"{held.runtime.folder}/{name}", picture)
-                await held.runtime.run(binding_of(list(made)))
+        if not made or held.runtime is None:
+            return []
+        code = binding_of(list(made), held.runtime.folder)
+        bound = await held.runtime.hand_over(made, code, timeout_s=BINDING_TIMEOUT_S)
+        if bound is None or bound.outcome == "ok":
+            return []
+        why = bound.text.strip().splitlines()[-1:] if bound.outcome == "raised" else bound.notes
+        return [f"[{', '.join(made)} could not be made variables: {'; '.join(why)[:300]}]"]
 
     # -- the grade ----------------------------------------------------------
 

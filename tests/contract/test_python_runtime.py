@@ -69,6 +69,36 @@ async def test_code_that_kills_all_it_can_is_told_so_and_the_next_has_a_new_proc
     assert (after.outcome, after.text) == ("ok", "256\n")
 
 
+ESCAPED = """
+import os, signal
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    kill = (
+        "import os, time\\nme = str(os.getpid())\\nend = time.monotonic() + 20\\n"
+        "while time.monotonic() < end:\\n"
+        "  for p in os.listdir('/proc'):\\n"
+        "    if p.isdigit() and p not in ('1', me):\\n"
+        "      try: os.kill(int(p), 9)\\n"
+        "      except OSError: pass\\n"
+    )
+    os.execvpe("python3", ["python3", "-S", "-c", kill], {"PATH": os.environ["PATH"]})
+os.kill(os.getppid(), 9)
+while True: pass
+"""
+
+
+@every_provider(Ability.PROGRAMS)
+async def test_a_process_that_got_away_and_kills_all_others_is_the_codes_own_doing(stage: Stage) -> None:
+    python = python_in(await stage.open(), timeout_s=5)
+    first, *others = [await python.run(code) for code in (ESCAPED, "print(1)", "print(2)")]
+    await python.close()
+    assert first.outcome in ("died", "timed_out")
+    assert {execution.outcome for execution in others} <= {"died", "not_run"}
+    assert all(execution.notes for execution in others)
+
+
 @every_provider(Ability.PROGRAMS)
 async def test_code_that_forks_without_end_leaves_a_sandbox_that_works(stage: Stage) -> None:
     python = python_in(await stage.open(), timeout_s=3)

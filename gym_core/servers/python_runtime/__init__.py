@@ -1,6 +1,6 @@
 """A living Python for models that write code: one process a session, in its sandbox, and the base of servers."""
 
-from gym_core.servers.python_runtime.runtime import PythonRuntime
+from gym_core.servers.python_runtime.runtime import GRACE_S, PythonRuntime
 from gym_core.servers.python_runtime.server import (
     CodeArguments,
     PythonSession,
@@ -11,6 +11,7 @@ from gym_core.servers.python_runtime.server import (
 from gym_core.servers.python_runtime.settings import Execution, Outcome, RuntimeSettings, Setup
 
 __all__ = [
+    "GRACE_S",
     "CodeArguments",
     "Execution",
     "Outcome",

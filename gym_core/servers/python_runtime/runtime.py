@@ -16,14 +16,14 @@ import contextlib
 import json
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from gym_core.errors import SandboxError, SandboxLost
 from gym_core.sandbox.contract import Launch, Sandbox
 from gym_core.servers.python_runtime.reply import Life, Reply
-from gym_core.servers.python_runtime.settings import Execution, RuntimeSettings, Setup
+from gym_core.servers.python_runtime.settings import Execution, Outcome, RuntimeSettings, Setup
 from gym_core.types.wire import JsonObject
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ MAX_IMAGES_BYTES = 24 << 20
 """Of all pictures of one execution."""
 
 START_TIMEOUT_S = 60.0
+START_LIMIT_S = 85.0
+"""Of all that comes before the code, further tries included: the end of earlier processes, the files, the start."""
 GRACE_S = 30.0
 """How much longer than the code a client may take: to kill a process that forks, and to bring the pictures."""
 
@@ -96,8 +98,9 @@ class PythonRuntime:
     async def run(self, code: str) -> Execution:
         """Run a piece of code; one at a time. What the code does wrong, to the process too, is in the result.
 
-        Raises SandboxLost when the sandbox is gone, SandboxError when no process can be had there; before any code has
-        run, OSError where the setup's files do not fit, and RuntimeError when the prelude fails, which are ours.
+        Takes `START_LIMIT_S`, the time of the code and `GRACE_S` at most. Raises SandboxLost when the sandbox is gone.
+        Before any code has run what fails is ours: SandboxError when no process can be had, OSError where the setup's
+        files do not fit, RuntimeError when the prelude fails.
         """
         content = code.encode("utf-8", "replace")
         if len(content) > MAX_CODE_BYTES:
@@ -105,18 +108,36 @@ class PythonRuntime:
         async with self._turn:
             try:
                 life = self._life or await self._start()
-            except (OSError, RuntimeError) as error:
+            except SandboxLost:
+                raise
+            except (OSError, RuntimeError, SandboxError) as error:
                 if not self._has_run:
                     raise
                 # It could be done before, so it is what the code left that is in the way: a full disk, say.
                 return Execution("not_run", "", (), restarted=True, notes=_no_process(error))
-            # Not trusted again unless this code ends well; the call may also be cancelled.
-            self._life, self._old_lives = None, [life]
-            reply = await self._exchange(life, content)
-            self._has_run = True
-            if reply is not None and not reply.is_over:
-                self._life, self._old_lives = life, []
-            return self._execution(reply)
+            return await self._run_in(life, content, self._settings.timeout_s)
+
+    async def hand_over(self, files: Mapping[str, bytes], code: str, *, timeout_s: float) -> Execution | None:
+        """Files more for the folder, and code of ours that takes them into the model's names; None where no process
+        lives: a new one finds what was added to the setup's.
+
+        Takes `timeout_s` and `GRACE_S` at most; `timeout_s` is the code's, since the model's may stand in its way. What
+        fails is in the result: the model's code has run. Raises SandboxLost alone.
+        """
+        async with self._turn:
+            if self._life is None:
+                return None
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + timeout_s
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._write(files)
+            except SandboxLost:
+                raise
+            except (OSError, SandboxError) as error:  # a time-out is an OSError
+                return Execution("not_run", "", (), restarted=False, notes=[_last_line(error)])
+            left_s = max(0.1, deadline - loop.time())
+            return await self._run_in(self._life, code.encode(), left_s)
 
     async def close(self) -> None:
         """End the process and all that it started, where the sandbox still is; closing twice is fine."""
@@ -127,30 +148,47 @@ class PythonRuntime:
                 with contextlib.suppress(SandboxError):
                     await self._ask({"op": "stop"}, lives, timeout_s=GRACE_S)
 
+    async def _run_in(self, life: Life, content: bytes, timeout_s: float) -> Execution:
+        # Not trusted again unless this code ends well; the call may also be cancelled.
+        self._life, self._old_lives, self._has_run = None, [life], True
+        reply = await self._exchange(life, content, timeout_s)
+        if not reply.is_over:
+            self._life, self._old_lives = life, []
+        return self._execution(reply, timeout_s)
+
     async def _start(self) -> Life:
         loop = asyncio.get_running_loop()
         last = loop.time() + _START_TRIES_S
-        while True:
-            try:
-                return await self._started()
-            except SandboxLost:
-                raise
-            except SandboxError:  # what uses up the last process there may be about to end
-                if loop.time() > last:
-                    raise
-                await asyncio.sleep(_START_PAUSE_S)
+        try:
+            async with asyncio.timeout(START_LIMIT_S):
+                while True:
+                    try:
+                        return await self._started()
+                    except SandboxLost:
+                        raise
+                    except SandboxError:  # what uses up the last process there may be about to end
+                        if loop.time() > last:
+                            raise
+                        await asyncio.sleep(_START_PAUSE_S)
+        except TimeoutError as error:
+            raise SandboxError(f"sandbox {self._sandbox.id!r}: no Python process within {START_LIMIT_S:g} s") from error
 
     async def _started(self) -> Life:
-        """Ends what earlier processes left, too."""
-        for path, content in self._setup.files.items():
-            await self._sandbox.write(f"{self._folder}/{path}", content)
-        token, lives = secrets.token_hex(8), self._old_lives
-        self._old_lives = [*lives, Life(token=token, leader=0, born=0)]  # from now on, whatever comes of it
-        reply = await self._ask(self._start_request(token), lives, timeout_s=START_TIMEOUT_S + GRACE_S)
+        if self._old_lives:  # first of all: what they left may hold the room that the files need
+            await self._ask({"op": "stop"}, self._old_lives, timeout_s=GRACE_S)
+            self._old_lives = []
+        await self._write(self._setup.files)
+        token = secrets.token_hex(8)
+        self._old_lives = [Life(token=token, leader=0, born=0)]  # from now on, whatever comes of it
+        reply = await self._ask(self._start_request(token), [], timeout_s=START_LIMIT_S)
         if reply.outcome == "ok" and reply.life and not reply.is_over:
             return reply.life
         said = reply.text(2000).strip()
         raise RuntimeError(f"a Python runtime does not start: {reply.outcome}: {said or 'without a word'}")
+
+    async def _write(self, files: Mapping[str, bytes]) -> None:
+        for name, content in files.items():
+            await self._sandbox.write(f"{self._folder}/{name}", content)
 
     def _start_request(self, token: str) -> JsonObject:
         settings = self._settings
@@ -175,26 +213,29 @@ class PythonRuntime:
             "timeout_s": START_TIMEOUT_S,
         }
 
-    async def _exchange(self, life: Life, content: bytes) -> Reply | None:
-        """None when the client did not live to answer; raises SandboxLost alone."""
-        settings = self._settings
+    async def _exchange(self, life: Life, content: bytes, timeout_s: float) -> Reply:
+        """Raises SandboxLost alone: the code may have killed its client, or used up every process."""
+        settings, loop = self._settings, asyncio.get_running_loop()
         request: JsonObject = {
             "op": "run",
             "folder": self._folder,
             "token": life.token,
             "code": base64.b64encode(content).decode(),
-            "timeout_s": settings.timeout_s,
+            "timeout_s": timeout_s,
             "max_output_bytes": settings.max_output_chars * 4,
             "max_images": settings.max_images,
             "max_images_bytes": MAX_IMAGES_BYTES,
         }
+        began = loop.time()
         try:
-            return await self._ask(request, [life], timeout_s=settings.timeout_s + GRACE_S)
+            async with asyncio.timeout(timeout_s + GRACE_S):
+                return await self._ask(request, [life], timeout_s=timeout_s + GRACE_S)
         except SandboxLost:
             raise
-        except SandboxError as error:  # the code may kill its client, and use up every process
+        except (SandboxError, TimeoutError) as error:
             log.info("python client lost", extra={"sandbox": self._sandbox.id, "reason": str(error)[:200]})
-            return None
+        # A client that outlived the code's time was about to end it, and what the code had started kept it from that.
+        return _unanswered("timed_out" if loop.time() - began >= timeout_s else "died")
 
     async def _ask(self, request: JsonObject, lives: Sequence[Life], *, timeout_s: float) -> Reply:
         """Raises SandboxError for an answer that is none."""
@@ -211,22 +252,24 @@ class PythonRuntime:
             how = "was out of time" if done.timed_out else f"ended with {done.exit_code} or by signal {done.signal}"
             raise SandboxError(f"sandbox {self._sandbox.id!r}: the Python runtime's client {how}: {said}") from error
 
-    def _execution(self, reply: Reply | None) -> Execution:
-        if reply is None:
-            return Execution("died", "", (), restarted=True, notes=_notes("died", self._settings))
+    def _execution(self, reply: Reply, timeout_s: float) -> Execution:
         images = reply.pictures()[: self._settings.max_images]
         notes = reply.words()
         if reply.dropped_bytes:
             notes.append(f"the output was longer than {self._settings.max_output_chars} characters, and is cut")
         if reply.is_over:
-            notes += _notes(reply.outcome, self._settings)
+            notes += _notes(reply.outcome, timeout_s)
         text = reply.text(self._settings.max_output_chars)
         return Execution(reply.outcome, text, images, restarted=reply.is_over, notes=notes)
 
 
-def _notes(outcome: str, settings: RuntimeSettings) -> Sequence[str]:
+def _unanswered(outcome: Outcome) -> Reply:
+    return Reply(outcome=outcome, head="", tail="", dropped_bytes=0, images=[], notes=[], is_over=True)
+
+
+def _notes(outcome: Outcome, timeout_s: float) -> Sequence[str]:
     said = {
-        "timed_out": f"the code did not end within {settings.timeout_s:g} seconds, so its process was killed",
+        "timed_out": f"the code did not end within {timeout_s:g} seconds, so its process was killed",
         "died": "the Python process ended while the code ran",
         "not_run": "the Python process had ended since the last code, so this code was not run",
     }.get(outcome)
@@ -234,8 +277,12 @@ def _notes(outcome: str, settings: RuntimeSettings) -> Sequence[str]:
 
 
 def _no_process(error: Exception) -> Sequence[str]:
-    reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
-    return [f"no new Python process could be started, so this code was not run: {reason[0][:200]}"]
+    return [f"no new Python process could be started, so this code was not run: {_last_line(error)}"]
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1][:200] if lines else type(error).__name__
 
 
 @cache

@@ -12,13 +12,13 @@ import asyncio
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import Field, model_validator
 
 from gym_core.datasets.images import PreparedImage
 from gym_core.errors import SandboxUnavailable
-from gym_core.servers.python_runtime.runtime import GRACE_S, START_TIMEOUT_S, PythonRuntime
+from gym_core.servers.python_runtime.runtime import GRACE_S, START_LIMIT_S, PythonRuntime
 from gym_core.servers.python_runtime.settings import Execution, RuntimeSettings, Setup
 from gym_core.servers.resources import ResourcesSession, TaskT
 from gym_core.servers.tools import (
@@ -33,17 +33,22 @@ from gym_core.servers.tools import (
 from gym_core.types.session import SeedSessionRequest
 
 TOOL_NAME = "python"
-_START_S = START_TIMEOUT_S + 2 * GRACE_S
+_OWN_S = 5.0
+"""Of a call, for what this process does itself: it looks at the pictures and puts them on the shelf."""
 
 
 class PythonToolServerConfig(ToolResourcesServerConfig):
     python_runtime: RuntimeSettings = RuntimeSettings()
     tool_timeout_s: float = Field(default=180.0, gt=0)
-    """Of one call, a process that is started first included; it must leave room for the runtime's own time-out."""
+    """Of one call, a process that is started first included; it must leave room for the runtime's own time-outs, so
+    that code which takes its time never looks like a tool that broke."""
+
+    beside_s: ClassVar[float] = 0.0
+    """What a subclass's call may take beside its start and its code."""
 
     @model_validator(mode="after")
     def _leaves_room(self) -> Self:
-        least = self.python_runtime.timeout_s + _START_S
+        least = START_LIMIT_S + self.python_runtime.timeout_s + GRACE_S + self.beside_s + _OWN_S
         if self.tool_timeout_s < least:
             raise ValueError(
                 f"tool_timeout_s: {self.tool_timeout_s:g} is too short for python_runtime.timeout_s "

@@ -10,10 +10,11 @@ from pydantic import ValidationError
 
 from gym_core.capture.images import parse_data_url
 from gym_core.datasets.prepared import read_dataset
-from gym_core.errors import InvalidTask
+from gym_core.errors import InvalidTask, SandboxError
 from gym_core.http.client import HttpPool
+from gym_core.sandbox.contract import ExecResult, Launch, SandboxSpec
 from gym_core.servers.context import ServerContext, ServerSlice
-from gym_core.servers.python_runtime import Execution, PythonSession, Setup
+from gym_core.servers.python_runtime import CodeArguments, Execution, PythonSession, Setup
 from gym_core.servers.tools import ToolOutput
 from gym_core.types.ids import EpisodeId, TaskId
 from gym_core.types.session import SeedSessionRequest
@@ -23,6 +24,8 @@ from resources_servers.chart_focus.focus_tools import FOCUS_TOOLS
 from resources_servers.chart_focus.runtime import FAILED, NOTHING_SHOWN, chart_setup, observation
 from resources_servers.chart_focus.task import ChartTask
 from resources_servers.chart_focus.trajectory import RAN
+from tests.fakes.clock import FastClock
+from tests.fakes.sandbox import FakeSandbox
 from tests.unit.chart_focus.trajectories import BARS, FOCUS, TABLE
 
 JUDGE: JsonObject = {"judge_model_server": {"type": "model_servers", "name": "judge"}}
@@ -114,6 +117,26 @@ def test_the_prompts_image_is_what_the_code_sees() -> None:
         server().setup(session)
     session.shelf.put_prompt(0, png())
     assert png() in server().setup(session).files.values()
+
+
+async def test_an_action_that_leaves_no_process_is_told_as_one_that_failed() -> None:
+    box = FakeSandbox("box", SandboxSpec())
+    session = session_of(BARS.model_dump(mode="json"))
+    session.sandbox = box
+    session.shelf.put_prompt(0, png())
+    started = b'{"outcome": "ok", "head": "", "tail": "", "dropped_bytes": 0, "images": [], "notes": [], '
+    started += b'"is_over": false, "life": {"token": "t", "leader": 5, "born": 6}}'
+    box.on_exec(lambda launch, sandbox: ExecResult(exit_code=0, stdout=started))
+    await server().run_code(session, CodeArguments(code="bomb"))
+
+    def refuse(launch: Launch, sandbox: FakeSandbox) -> ExecResult:
+        raise SandboxError("no process to be had")
+
+    box.on_exec(refuse)
+    died = await server().run_code(session, CodeArguments(code="display(image_1)"))
+    lost = await FastClock().run(server().run_code(session, CodeArguments(code="display(image_1)")), within_s=30)
+    assert str(died.parts[0]).startswith(f"{FAILED}\n[the Python process ended")
+    assert str(lost.parts[0]).startswith(f"{FAILED}\n[no new Python process could be started")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """The runtime with real processes beside the test, and with a sandbox that fails."""
 
 import asyncio
+import base64
 import io
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from gym_core.errors import SandboxError, SandboxLost
 from gym_core.sandbox.contract import ExecResult, Launch, SandboxSpec
 from gym_core.servers.python_runtime import Execution, PythonRuntime, RuntimeSettings, Setup
 from gym_core.servers.python_runtime.client import born, status
-from gym_core.servers.python_runtime.runtime import MAX_CODE_BYTES
+from gym_core.servers.python_runtime.runtime import MAX_CODE_BYTES, START_LIMIT_S
+from tests.fakes.clock import FastClock
 from tests.fakes.process_sandbox import ProcessSandbox
 from tests.fakes.sandbox import FakeSandbox
 
@@ -244,6 +247,76 @@ def failing_at(turn: int, error: Exception) -> tuple[FakeSandbox, PythonRuntime]
     return sandbox, PythonRuntime(sandbox, RuntimeSettings(), Setup())
 
 
+def operation(launch: Launch) -> str:
+    request = base64.b64decode("".join(launch.argv[5:]))
+    return str(json.loads(request)["op"])
+
+
+async def test_a_sandbox_without_a_process_to_be_had_is_ours_until_code_has_run() -> None:
+    fresh, python = failing_at(0, SandboxError("unused"))
+    fresh.on_exec(failing)
+    clock = FastClock()
+    with pytest.raises(SandboxError, match="no process to be had"):
+        await clock.run(python.run("print(1)"), within_s=30)
+    fresh.on_exec(lambda launch, box: ExecResult(exit_code=0, stdout=STARTED))
+    await python.run("while os.fork() >= 0: pass")
+    fresh.on_exec(failing)
+    died = await python.run("print(1)")
+    lost = await clock.run(python.run("print(1)"), within_s=30)
+    assert (died.outcome, lost.outcome, lost.restarted) == ("died", "not_run", True)
+    assert lost.notes == ["no new Python process could be started, so this code was not run: no process to be had"]
+
+
+def failing(launch: Launch, box: FakeSandbox) -> ExecResult:
+    raise SandboxError("no process to be had")
+
+
+class CrowdedSandbox(FakeSandbox):
+    """Takes no file while what the last code left still runs."""
+
+    is_crowded = False
+
+    async def write(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        if self.is_crowded:
+            raise SandboxError("no process to be had")
+        await super().write(path, content, mode)
+
+
+async def test_what_code_left_is_ended_before_the_files_are_written() -> None:
+    sandbox = CrowdedSandbox("box", SandboxSpec())
+
+    def run(launch: Launch, box: FakeSandbox) -> ExecResult:
+        sandbox.is_crowded = operation(launch) == "run"
+        if sandbox.is_crowded:
+            raise SandboxError("the client had no time left")
+        return ExecResult(exit_code=0, stdout=STARTED)
+
+    sandbox.on_exec(run)
+    python = PythonRuntime(sandbox, RuntimeSettings(), SETUP)
+    assert (await python.run("bomb")).outcome == "died"
+    assert (await python.run("print(1)")).outcome == "died"
+    assert [operation(launch) for launch in sandbox.launches] == ["start", "run", "stop", "start", "run"]
+
+
+async def test_a_start_that_hangs_is_given_up_and_is_the_codes_doing() -> None:
+    sandbox, python = failing_at(1, SandboxError("killed"))
+    await python.run("bomb")
+    sandbox.on_exec(lambda launch, box: asyncio.sleep(9999, ExecResult(exit_code=0)))
+    began = asyncio.get_running_loop().time()
+    lost = await FastClock().run(python.run("print(1)"), within_s=2 * START_LIMIT_S)
+    assert (lost.outcome, lost.restarted) == ("not_run", True)
+    assert asyncio.get_running_loop().time() - began < START_LIMIT_S + 5
+
+
+async def test_a_client_that_outlived_the_codes_time_is_told_as_a_time_out() -> None:
+    sandbox, python = failing_at(9, SandboxError("never"))
+    await python.run("x = 1")
+    sandbox.on_exec(lambda launch, box: asyncio.sleep(9999, ExecResult(exit_code=0)))
+    late = await FastClock().run(python.run("while True: os.fork()"), within_s=70)
+    assert (late.outcome, late.restarted) == ("timed_out", True)
+    assert late.notes[0] == "the code did not end within 30 seconds, so its process was killed"
+
+
 async def test_a_sandbox_that_is_gone_is_ours() -> None:
     _, python = failing_at(1, SandboxLost("gone"))
     with pytest.raises(SandboxLost):
@@ -254,7 +327,7 @@ async def test_a_client_that_code_killed_is_the_codes_doing() -> None:
     sandbox, python = failing_at(1, SandboxError("no process to be had"))
     assert (await python.run("print(1)")).outcome == "died"
     assert (await python.run("print(1)")).outcome == "ok"
-    assert len(sandbox.launches) == 4
+    assert [operation(launch) for launch in sandbox.launches] == ["start", "run", "stop", "start", "run"]
 
 
 async def test_an_answer_that_is_none_is_a_process_that_died() -> None:
@@ -262,3 +335,39 @@ async def test_an_answer_that_is_none_is_a_process_that_died() -> None:
     await python.run("print(1)")
     sandbox.on_exec(lambda launch, box: ExecResult(exit_code=0, stdout=b"{} and more"))
     assert (await python.run("print(1)")).outcome == "died"
+
+
+# -- what is brought to a process that lives --------------------------------
+
+
+async def test_files_and_code_of_ours_are_brought_to_the_process_that_lives(python: PythonRuntime) -> None:
+    take = "late = open(FOLDER + '/late.txt').read()"
+    assert await python.hand_over({"late.txt": b"a late one"}, take, timeout_s=5) is None
+    await python.run("x = 1")
+    brought = await python.hand_over({"late.txt": b"a late one"}, take, timeout_s=5)
+    assert brought is not None
+    assert brought.outcome == "ok"
+    assert (await python.run("print(late, x)")).text == "a late one 1\n"
+
+
+async def test_code_of_ours_that_is_held_up_ends_in_its_own_time(python: PythonRuntime) -> None:
+    await python.run("import builtins, time\nbuiltins.open = lambda *_: time.sleep(1000)")
+    held_up = await python.hand_over({}, "open('x')", timeout_s=0.3)
+    assert held_up is not None
+    assert (held_up.outcome, held_up.restarted) == ("timed_out", True)
+    assert (await python.run("print(clue)")).text == "a clue\n"
+
+
+async def test_files_that_the_codes_leavings_keep_out_are_told_of() -> None:
+    sandbox = CrowdedSandbox("box", SandboxSpec())
+    sandbox.on_exec(lambda launch, box: ExecResult(exit_code=0, stdout=STARTED))
+    python = PythonRuntime(sandbox, RuntimeSettings(), Setup())
+    await python.run("print(1)")
+    sandbox.is_crowded = True
+    kept_out = await python.hand_over({"late.txt": b""}, "", timeout_s=5)
+    assert kept_out is not None
+    assert (kept_out.outcome, kept_out.restarted, kept_out.notes) == ("not_run", False, ["no process to be had"])
+    sandbox.is_crowded = False
+    sandbox.die()
+    with pytest.raises(SandboxLost):
+        await python.hand_over({"late.txt": b""}, "", timeout_s=5)

@@ -65,6 +65,28 @@ async def test_past_its_time_the_process_is_new_and_the_clues_are_there_again(sa
     assert text_of(after) == "Text Result:\n(30, 20) (7, 7) False"
 
 
+@pytest.mark.slow  # matplotlib looks for fonts
+async def test_pictures_become_variables_whatever_the_models_names_are_bound_to(sandbox: ProcessSandbox) -> None:
+    async with session_of(sandbox, THREE[0]) as played:
+        shown = await played.run(
+            "from IPython.display import display, Image\nImage = os = open = FOLDER = name = None\n"
+            "def _bind_clues(*_, **__): raise SystemExit\ndisplay(image_clue_0.crop((0, 0, 7, 7)))"
+        )
+        after = await played.run("print(image_clue_1.size, Image, name, [n for n in globals() if 'bind' in n])")
+    assert text_of(shown).endswith("<image_clue_1>\n(7x7)\n</image_clue_1>")
+    assert text_of(after) == "Text Result:\n(7, 7) None None ['_bind_clues']"
+
+
+@pytest.mark.slow  # matplotlib looks for fonts
+async def test_a_picture_that_does_not_become_a_variable_is_said_to_be_none(sandbox: ProcessSandbox) -> None:
+    async with session_of(sandbox, THREE[0]) as played:
+        shown = await played.run("Image.open = None\ndisplay(image_clue_0.crop((0, 0, 7, 7)))")
+    assert text_of(shown).endswith(
+        "</image_clue_1>\n[image_clue_1 could not be made variables: TypeError: 'NoneType' object is not callable]"
+    )
+    assert not shown.is_error
+
+
 def test_code_that_was_not_run_is_an_error_for_the_model() -> None:
     server = make_server()
     execution = Execution("not_run", "", (), restarted=True, notes=["the process had ended"])
@@ -88,6 +110,13 @@ def test_a_folder_of_videos_must_be_shared(tmp_path: Path) -> None:
     assert inside.config.shared_videos == "/videos/train"
     with pytest.raises(ValidationError, match="is in none of sandbox_config.mounts"):
         make_server(sandbox_config={"mounts": [mount]}, videos_path="/other")
+
+
+def test_a_call_has_time_for_its_code_and_for_the_pictures_that_it_shows() -> None:
+    settings = {"timeout_s": 130}
+    with pytest.raises(ValidationError, match=r"tool_timeout_s: 250 is too short .* at least 290"):
+        make_server(python_runtime=settings, tool_timeout_s=250)
+    assert make_server(python_runtime=settings, tool_timeout_s=290)
 
 
 @pytest.mark.parametrize(("rate", "turns"), [(-0.1, 3), (2.0, 3), (0.1, -1), (1.0, 30)])
