@@ -3,25 +3,28 @@
 import itertools
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from gym_core.judging.answers import MAX_ANSWER_CHARS
 
 GOLD_SEPARATOR, ANSWER_SEPARATOR = "|||", "||"
-FINAL_ANSWER, TERMINATE = "FINAL ANSWER:", "TERMINATE"
+FINAL_ANSWER = re.compile(r"FINAL ANSWER[*_]{0,3}:")
+TERMINATE = "TERMINATE"
 MAX_ANSWERS = 100
 """Of a list; what a model writes past it is not read."""
 
 _NUMBER = re.compile(r"[$€£]?\s?([+-]?(?:\d{1,3}(?:,\d{3})+|\d{1,30})(?:\.\d{0,30})?|[+-]?\.\d{1,30})\s?%?")
 _AROUND = " \t\r\n*_`'\""
+_MINUS = str.maketrans("\u2212", "-")
 
 
 def final_answer(text: str) -> str | None:
     """What stands after the last `FINAL ANSWER:`, up to `TERMINATE` or the line's end; None where nothing does."""
-    before, marker, said = text.rpartition(FINAL_ANSWER)
-    if not marker:
+    marks = list(FINAL_ANSWER.finditer(text))
+    if not marks:
         return None
-    said = said.partition(TERMINATE)[0].lstrip(_AROUND)[:MAX_ANSWER_CHARS]
+    said = text[marks[-1].end() :].partition(TERMINATE)[0].lstrip(_AROUND)[:MAX_ANSWER_CHARS]
     answer = said.partition("\n")[0].strip(_AROUND).removesuffix(".").rstrip(_AROUND)
     return answer or None
 
@@ -48,19 +51,23 @@ def rule_score(golds: Sequence[str], answers: Sequence[str], *, count_extra: boo
 
 
 def similarity(gold: str, answer: str) -> float:
-    """In [0, 1]. Two numbers: 1 - |a - b| / max(|a|, |b|). Otherwise 1 for the same text, case and spaces aside."""
+    """In [0, 1]. Two numbers: 1 - |a - b| / max(|a|, |b|). Otherwise 1 for the same text, case, spaces and a full
+    stop at the end aside."""
+    gold, answer = _plain(gold), _plain(answer)
     a, b = _number(gold), _number(answer)
     if a is not None and b is not None:
         return 1.0 if a == b else max(0.0, 1.0 - abs(a - b) / max(abs(a), abs(b)))
-    return float(_plain(gold) == _plain(answer))
+    return float(gold == answer)
 
 
 def _number(text: str) -> float | None:
     """Of digits, with separators of thousands, a currency sign before or a percent sign behind."""
-    found = _NUMBER.fullmatch(text.strip())
+    found = _NUMBER.fullmatch(text)
     value = float(found[1].replace(",", "")) if found else math.nan
     return value if math.isfinite(value) else None
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+    """One line in lower case; a letter with its accent is one character, a minus sign a hyphen."""
+    text = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).translate(_MINUS)
+    return " ".join(text.split()).removesuffix(".").rstrip()

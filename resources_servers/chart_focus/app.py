@@ -39,6 +39,12 @@ class ChartFocusConfig(PythonToolServerConfig):
             raise ValueError("reward.channels.judge needs judge_model_server (or set it to 0)")
         return self
 
+    @model_validator(mode="after")
+    def _an_edited_image_is_shown(self) -> Self:
+        if not self.python_runtime.max_images:
+            raise ValueError("python_runtime.max_images: 0 shows no edited image, so that every action would fail")
+        return self
+
 
 class ChartFocusServer(PythonToolServer[ChartTask, ChartFocusConfig]):
     config_type = ChartFocusConfig
@@ -61,7 +67,12 @@ class ChartFocusServer(PythonToolServer[ChartTask, ChartFocusConfig]):
     def setup(self, session: PythonSession[ChartTask]) -> Setup:
         if not len(session.shelf):
             raise InvalidTask("a task of chart_focus has an image in its prompt")
-        return chart_setup(session.task, session.shelf[0].content)
+        image = session.shelf[0]
+        try:
+            session.task.check_boxes(width=image.width, height=image.height)
+        except ValueError as error:
+            raise InvalidTask(str(error)) from error
+        return chart_setup(session.task, image.content)
 
     def observe(self, session: PythonSession[ChartTask], execution: Execution) -> ToolOutput:
         return observation(execution)

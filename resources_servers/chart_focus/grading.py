@@ -20,11 +20,15 @@ RULE, JUDGE, NO_TOOL = "rule", "judge", "no_tool"
 """The two components of the reward, and the shaping term."""
 
 
+_MAX_WEIGHT = 1e6
+"""The sum of two, and each one's share of it, are numbers still."""
+
+
 class ChannelWeights(Wire):
     """The reward is the channels' mean with these weights."""
 
-    rule: float = Field(default=1.0, ge=0)
-    judge: float = Field(default=0.0, ge=0)
+    rule: float = Field(default=1.0, ge=0, le=_MAX_WEIGHT)
+    judge: float = Field(default=0.0, ge=0, le=_MAX_WEIGHT)
     """0 asks no judge."""
 
     @model_validator(mode="after")

@@ -18,9 +18,12 @@ AXES_OF: dict[FigureType, tuple[Axis, ...]] = {
     "table": ("columns", "rows"),
 }
 MAX_NAMES = 500
+MAX_PIXELS = 100_000
+"""A box past it is a mistake in the row, and no drawing takes it."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=300)]
-Corners = Annotated[tuple[float, ...], Field(min_length=4, max_length=4)]
+Pixels = Annotated[float, Field(ge=-MAX_PIXELS, le=MAX_PIXELS)]
+Corners = Annotated[tuple[Pixels, ...], Field(min_length=4, max_length=4)]
 """x1, y1, x2, y2 in pixels."""
 
 
@@ -52,6 +55,14 @@ class ChartTask(TaskData):
         """The functions that the prompt names, and what each focuses on."""
         axes = [axis for axis in AXES_OF[self.figure_type] if self.boxes.get(axis)]
         return {name: axis for name in FOCUS_TOOLS for axis in axes if name.startswith(f"focus_on_{axis}_with_")}
+
+    def check_boxes(self, *, width: int, height: int) -> None:
+        """Raises ValueError for a box that has no part in a picture of so many pixels: nothing would be seen of it."""
+        for axis, named in self.boxes.items():
+            for name, (x1, y1, x2, y2) in named.items():
+                if x1 >= width or y1 >= height or x2 <= 0 or y2 <= 0:
+                    box = [x1, y1, x2, y2]
+                    raise ValueError(f"{axis}: the box {box} of {name!r} is outside of the {width}x{height} picture")
 
     @property
     def evidence(self) -> list[Region]:

@@ -35,7 +35,7 @@ MAX_REGIONS = 200
 class ParseOutcome(StrEnum):
     OK = "ok"
     NO_TOOL = "no_tool"
-    """No block of code."""
+    """No block that the agent takes for code: a fence without `python` is none."""
     UNKNOWN = "unknown"
     """A block that is not closed, is empty, or is no Python."""
 
@@ -47,6 +47,8 @@ class ToolFlag(IntEnum):
     """The code ran, without any function of the list."""
     NO_TOOL = 0
     USED = 1
+    """The code ran, and calls a function of the list by its own name, in a part that was not reached too: nobody but
+    the code itself could tell."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Played:
     parse: ParseOutcome
     flag: ToolFlag
     actions: int
-    """Blocks of code that were written, those that were not run included."""
+    """Messages with a block of code, those that were not run included."""
     focused: tuple[Region, ...]
     """What an action that worked focused on, in pixels; names that stand in no plain list are not known."""
     answered_early: bool
@@ -114,7 +116,7 @@ def _worked(call: FunctionCall, response: ResponsesReply) -> bool:
 
 def _answers_before(call: FunctionCall, response: ResponsesReply) -> bool:
     before = response.output[: response.output.index(call)]
-    return any(FINAL_ANSWER in item.text for item in before if isinstance(item, OutputMessage))
+    return any(FINAL_ANSWER.search(item.text) for item in before if isinstance(item, OutputMessage))
 
 
 # -- where ------------------------------------------------------------------
@@ -170,10 +172,11 @@ def _boxes_of(axis: Axis, names: Sequence[str], task: ChartTask) -> Iterator[Reg
 
 
 def _literal_names(written: ast.expr | None) -> list[str]:
+    """As the functions read them: a text is one name, and what is no text counts as its words."""
     try:
         found = ast.literal_eval(written) if written is not None else []
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        if isinstance(found, str):
+            return [found]
+        return list(dict.fromkeys(map(str, found))) if isinstance(found, (list, tuple, set)) else []
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # ValueError: an integer of 5000 digits
         return []
-    if isinstance(found, str):
-        return [found]
-    return list(dict.fromkeys(map(str, found))) if isinstance(found, (list, tuple, set)) else []

@@ -16,6 +16,8 @@ from resources_servers.chart_focus.answers import ANSWER_SEPARATOR, final_answer
         ("FINAL ANSWER: 5\nTERMINATE", "5"),
         ("FINAL ANSWER:\n5\n\nTERMINATE", "5"),
         ("**FINAL ANSWER:** 5. TERMINATE", "5"),
+        ("**FINAL ANSWER**: 5. TERMINATE", "5"),
+        ("__FINAL ANSWER:__ 5", "5"),
         ("FINAL ANSWER: a || b. TERMINATE", "a || b"),
         ("FINAL ANSWER: 1.5. TERMINATE and more", "1.5"),
         ("FINAL ANSWER: 4. TERMINATE FINAL ANSWER: 5. TERMINATE", "5"),
@@ -51,6 +53,12 @@ def test_the_final_answer(text: str, answer: str | None) -> None:
         ("2019", "2019 (the last)", 0.0),
         ("1", "1e5", 0.0),
         ("1", "inf", 0.0),
+        ("U.S.", "U.S", 1.0),  # a full stop at an answer's end is the sentence's
+        ("U.S", "U.S.", 1.0),
+        ("12%.", "12", 1.0),
+        ("1.5", "1.", 1 / 1.5),
+        ("-4", "\u22124", 1.0),
+        ("Caf\u00e9", "cafe\u0301", 1.0),
     ],
 )
 def test_how_alike_two_answers_are(gold: str, said: str, score: float) -> None:
@@ -69,6 +77,7 @@ def test_how_alike_two_answers_are(gold: str, said: str, score: float) -> None:
         ("a|||b|||c|||10", "10 || x || a", 0.5, 0.5),
         ("10|||20", "20||15", (1 + 10 / 15) / 2, (1 + 10 / 15) / 2),
         ("a", "", 0.0, 0.0),
+        ("U.S.|||U.K.", "U.K. || U.S", 1.0, 1.0),
     ],
 )
 def test_sum_of_the_best_matches_over_the_golds(golds: str, said: str, score: float, strict: float) -> None:

@@ -1,5 +1,6 @@
 """The reward against a table that was worked out by hand: answer x action x channels x switches."""
 
+import math
 from dataclasses import dataclass, field
 
 import pytest
@@ -163,7 +164,9 @@ async def test_recall_of_the_evidence_is_a_column() -> None:
     assert [none.details[name] for name in ("roi_recall", "roi_precision", "roi_iou")] == [0.0, None, 0.0]
 
 
-@pytest.mark.parametrize("weights", [{"rule": 0, "judge": 0}, {"rule": -1, "judge": 2}])
+@pytest.mark.parametrize(
+    "weights", [{"rule": 0, "judge": 0}, {"rule": -1, "judge": 2}, {"rule": math.inf}, {"rule": 1e308, "judge": 1e308}]
+)
 def test_weights_that_make_no_mean_are_refused(weights: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         ChannelWeights.model_validate(weights)

@@ -24,6 +24,8 @@ IMAGE = SHOWN[1]
         (runs(UNLISTED), OK, -1),
         (runs("# focus_on_x_values_with_draw(\n" + UNLISTED), OK, -1),
         (runs("print('focus_on_x_values_with_draw()')\n" + UNLISTED), OK, -1),
+        (runs("if 0:\n    " + FOCUS + "\n" + UNLISTED), OK, 1),  # what was not reached looks the same from here
+        (runs("f = focus_on_x_values_with_draw\ndisplay(f(image_1, ['B'], x_values_bbox))"), OK, -1),
         (runs(FOCUS.replace("x_values", "y_values")), OK, -1),  # there, but not listed for upright bars
         (runs(FOCUS, f"{FAILED}\nKeyError: 'Z'"), OK, -10),
         (runs(FOCUS, NOTHING_SHOWN), OK, -10),
@@ -79,8 +81,9 @@ def test_many_regions_are_cut_before_they_cost_much() -> None:
 
 def test_an_answer_beside_the_action_is_told() -> None:
     early = reply(says("ACTION 0: ... FINAL ANSWER: 20"), *runs(FOCUS), says("FINAL ANSWER: 21"))
+    bold = reply(says("**FINAL ANSWER**: 20"), *runs(FOCUS), says("FINAL ANSWER: 21"))
     late = reply(says("ACTION 0:"), *runs(FOCUS), says("FINAL ANSWER: 21"))
-    assert [read_trajectory(BARS, each).answered_early for each in (early, late)] == [True, False]
+    assert [read_trajectory(BARS, each).answered_early for each in (early, bold, late)] == [True, True, False]
 
 
 def test_the_first_action_counts_and_all_are_counted() -> None:
@@ -100,3 +103,10 @@ def test_whatever_stands_in_the_code_gets_a_flag(code: str, is_called: bool) -> 
 @pytest.mark.parametrize("code", ["(" * 10_000, "-" * 15_000 + "1", "[" * 90 + "]" * 90, "\x00", "x = '\\ud800'"])
 def test_code_made_to_break_a_reader_gets_one_too(code: str) -> None:
     assert read_trajectory(BARS, reply(*runs(code))).flag in (ToolFlag.FAILED, ToolFlag.UNLISTED)
+
+
+@pytest.mark.parametrize("names", ["[0x" + "f" * 5000 + "]", "[[0x" + "f" * 5000 + "]]", "[" * 80 + "1" + "]" * 80])
+def test_names_that_cannot_be_written_out_are_not_known(names: str) -> None:
+    code = f"{UNLISTED}\nif 0: focus_on_x_values_with_draw(image_1, {names}, x_values_bbox)"
+    played = read_trajectory(BARS, reply(*runs(code), says("FINAL ANSWER: 5. TERMINATE")))
+    assert (played.flag, played.focused) == (ToolFlag.USED, ())
