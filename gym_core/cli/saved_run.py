@@ -73,18 +73,20 @@ class SavedRunCommand:
         return cls(use, saved, environments[0], args)
 
     def selected(self) -> Selection:
-        """What was selected, or else the benchmark that the rollouts are of. Raises ConfigError where there is none."""
-        from gym_core.config.roots import list_benchmarks
+        """What was selected, or else what the run was started with. Raises ConfigError where that is not here."""
+        from gym_core.cli.recorded_selection import with_recorded
 
         given = Selection.of(self.args)
         if given.benchmark or given.environment or given.configs:
             return given
-        if self.environment not in list_benchmarks(given.roots()):
+        argv = self.saved.manifest.argv if self.saved.manifest else []
+        recorded = with_recorded(given, argv, environment=self.environment, roots=given.roots())
+        if recorded is None:
             raise ConfigError(
                 f"{self.use}: these rollouts are of the environment {self.environment!r}, which is no benchmark "
                 "here: say where it is configured, by --benchmark, --environment or --config"
             )
-        return replace(given, benchmark=self.environment)
+        return recorded
 
     def evaluation(self, selected: Selection) -> "Evaluation":
         """Checked, with an output path of its own. Raises ConfigError."""

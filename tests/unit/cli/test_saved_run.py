@@ -111,6 +111,34 @@ def test_a_refused_run_reports_nothing_of_what_lies_at_its_output(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("command", ["rejudge", "replay"])
+@pytest.mark.parametrize(
+    ("environment", "argv"),
+    [
+        ("echo_environment", "--environment echo"),
+        ("echo_environment", "--benchmark=not_here --environment=echo ++x=1"),
+        ("chart_focus_benchmark", "--benchmark chart_focus --limit 3"),
+        ("babyvision_opencode", "--config gone.yaml"),
+    ],
+)
+def test_an_environment_is_found_by_what_the_run_was_started_with(
+    command: str,
+    environment: str,
+    argv: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = MadeRun(tmp_path, "x", environment=environment, argv=["gym", "eval", "run", *argv.split()])
+    run.plan([made_rollout(0)])
+    run.write([made_rollout(0)])
+    monkeypatch.setattr("gym_core.launch.warmup.warming_up", nullcontext)
+    monkeypatch.setattr("gym_core.launch.warmup.cool_down", lambda _: None)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert main(["eval", command, str(run.path), "--name", "a", "++dry_run=true"]) == 0, capsys.readouterr().err
+    assert f"{command} of {run.path}" in capsys.readouterr().out
+
+
 def test_a_report_of_grades_says_how_many_changed_and_which_way() -> None:
     change = GradeChange(
         task_id=EVIL, repeat=0, before="0 (different)", after="1 (equivalent)", reward_before=0, reward_after=1
