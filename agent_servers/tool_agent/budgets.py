@@ -64,7 +64,9 @@ def tokens_failure() -> EpisodeError:
 
 def budget_failure(ending: Ending) -> EpisodeError:
     """A used-up budget without an answer is the model's doing."""
-    return AgentError(f"{BUDGET_WORDS[ending]}, and the model gave no answer", kind=FailureKind.NO_FINAL_ANSWER)
+    return AgentError(
+        f"{BUDGET_WORDS[ending]}, and the model's last message is a call", kind=FailureKind.NO_FINAL_ANSWER
+    )
 
 
 @dataclass
