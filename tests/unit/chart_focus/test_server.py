@@ -111,12 +111,18 @@ def session_of(task: JsonObject) -> PythonSession[ChartTask]:
 
 
 def test_the_prompts_image_is_what_the_code_sees() -> None:
-    path = Path(__file__).parents[3] / "resources_servers/chart_focus/data/example.jsonl"
-    session = session_of(next(iter(read_dataset(path))).task_data)
+    session = session_of(BARS.model_dump(mode="json"))
     with pytest.raises(InvalidTask, match="has an image"):
         server().setup(session)
     session.shelf.put_prompt(0, png())
     assert png() in server().setup(session).files.values()
+
+
+def test_boxes_of_another_picture_are_a_mistake_in_the_row() -> None:
+    session = session_of(TABLE.model_dump(mode="json"))
+    session.shelf.put_prompt(0, png())
+    with pytest.raises(InvalidTask, match="'Goals' is outside of the 30x50 picture"):
+        server().setup(session)
 
 
 async def test_an_action_that_leaves_no_process_is_told_as_one_that_failed() -> None:
