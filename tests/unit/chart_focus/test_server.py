@@ -9,7 +9,6 @@ from PIL import Image
 from pydantic import ValidationError
 
 from gym_core.capture.images import parse_data_url
-from gym_core.datasets.prepared import read_dataset
 from gym_core.errors import InvalidTask, SandboxError
 from gym_core.http.client import HttpPool
 from gym_core.sandbox.contract import ExecResult, Launch, SandboxSpec
