@@ -33,7 +33,8 @@ class Budgets(Wire):
     """`budgets` of the block; all of one rollout unless said otherwise."""
 
     max_turns: int = Field(default=16, gt=0)
-    """Answers of the model; a forced final answer is one more."""
+    """Answers of the model; a forced final answer is one more. The calls of the last one run, unless an answer is
+    forced: what they do may count, though no answer follows."""
     max_tool_calls: int = Field(default=64, ge=0)
     """A turn whose calls would exceed it runs none of them."""
     max_images: int = Field(default=32, ge=0)
@@ -95,11 +96,14 @@ class Used:
 
     def refuses_calls(self, budgets: Budgets, n_calls: int) -> Ending | None:
         """The budget that keeps a turn's calls from being run, if there is one."""
-        if self.turns >= budgets.max_turns:
-            return Ending.MAX_TURNS
         if self.tool_calls + n_calls > budgets.max_tool_calls:
             return Ending.TOOL_BUDGET
+        if budgets.at_budget == "force_answer" and self.is_out_of_turns(budgets):
+            return Ending.MAX_TURNS
         return None
+
+    def is_out_of_turns(self, budgets: Budgets) -> bool:
+        return self.turns >= budgets.max_turns
 
     def refuses_images(self, budgets: Budgets, pixels: list[int]) -> bool:
         """Whether pictures of so many pixels each are too many or too large to be shown."""

@@ -131,6 +131,8 @@ class ToolLoop:
             await self._at_budget(reached, action.calls)
         else:
             await self._run(action.calls)
+            if self.record.ending is None and self.record.used.is_out_of_turns(self._budgets):
+                self.record.end(Ending.MAX_TURNS, budget_failure(Ending.MAX_TURNS))
 
     def _is_out_of_tokens(self, cut: EpisodeError | None) -> bool:
         """An answer that is whole may end where the budget does."""

@@ -68,7 +68,7 @@ async def test_a_used_up_budget_scores_zero_without_grading(tools: ToolGym) -> N
     assert isinstance(result, Completed)
     assert result.verification.failure is not None
     assert (result.verification.reward, result.verification.failure.kind) == (0.0, FailureKind.NO_FINAL_ANSWER)
-    assert (result.evidence.agent.ending, result.evidence.agent.tool_calls) == ("max_turns", {"unknown_tool": 15})
+    assert (result.evidence.agent.ending, result.evidence.agent.tool_calls) == ("max_turns", {"unknown_tool": 16})
 
 
 async def test_a_tool_that_breaks_masks_and_keeps_what_was_seen(tools: ToolGym) -> None:

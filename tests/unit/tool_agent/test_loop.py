@@ -177,6 +177,7 @@ async def test_a_tool_that_breaks_masks_and_hands_over_what_was_seen() -> None:
     [
         ({"max_turns": 1}, Ending.MAX_TURNS, 1, 0),
         ({"max_turns": 2}, Ending.MAX_TURNS, 2, 2),
+        ({"max_turns": 2, "max_tool_calls": 3}, Ending.TOOL_BUDGET, 2, 2),
         ({"max_tool_calls": 1}, Ending.TOOL_BUDGET, 1, 0),
         ({"max_tool_calls": 3}, Ending.TOOL_BUDGET, 2, 2),
         ({"max_images": 1}, Ending.IMAGE_BUDGET, 1, 2),
@@ -204,7 +205,8 @@ async def test_a_used_up_budget_ends_the_rollout_or_forces_an_answer(
         reply = await agent.respond(BODY)
         report = await agent.close()
         requests = [seen.body for seen in endpoint.requests]
-    assert (report.ending, house.server.ran) == (ending, ["cut"] * ran)
+    ran_last = 2 if ending is Ending.MAX_TURNS and not forced else 0
+    assert (report.ending, house.server.ran) == (ending, ["cut"] * (ran + ran_last))
     if not forced:
         assert (reply.status, reply.error and reply.error.code) == ("incomplete", "no_final_answer")
         assert len(requests) == n_requests
@@ -215,6 +217,26 @@ async def test_a_used_up_budget_ends_the_rollout_or_forces_an_answer(
     messages = requests[-1]["messages"]
     called = [call["id"] for m in messages if m["role"] == "assistant" for call in m["tool_calls"]]
     assert [m["tool_call_id"] for m in messages if m["role"] == "tool"] == called
+
+
+async def test_calls_of_the_last_turn_run_and_are_recorded_before_the_rollout_ends() -> None:
+    played = await play(Says("I look.", (cut(0.5, "a"), cut(0.0, "b"))), "never", budgets={"max_turns": 1})
+    assert played.outcome == ("incomplete", "no_final_answer", "max_turns")
+    assert (len(played.requests), played.texts(), played.sizes()) == (1, ["from 9", "from 0"], [(11, 10), (20, 10)])
+    assert (played.report.tool_calls, played.report.images_read) == ({"cut": 2}, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "outcome"),
+    [
+        (Calls("finish", "{}"), ("completed", None, "ended_by_tool")),
+        (Calls("break", "{}"), ("failed", "verifier_error", "tool_failed")),
+        (cut(), ("incomplete", "no_final_answer", "image_budget")),
+    ],
+)
+async def test_what_a_call_of_the_last_turn_does_counts(call: Calls, outcome: tuple[str, str | None, str]) -> None:
+    played = await play(Says("", (call,)), budgets={"max_turns": 1, "max_images": 0})
+    assert played.outcome == outcome
 
 
 async def test_a_row_may_allow_fewer_calls_than_the_block() -> None:
