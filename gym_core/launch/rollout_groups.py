@@ -47,6 +47,8 @@ class _Group:
     requests: list[RunRequest]
     finished: dict[int, Finished] = field(default_factory=dict)
     """By repeat."""
+    unrewarded: str | None = None
+    """Why the environment did not reward it, where it was asked to."""
 
     @property
     def is_complete(self) -> bool:
@@ -113,6 +115,10 @@ class GroupBook:
         """A rollout that joined before, as its siblings changed it."""
         self._open[finished.key.task_hash].finished[finished.key.repeat] = finished
 
+    def leave_unrewarded(self, task_hash: str, reason: str) -> None:
+        """Keep for the group's line why its environment did not reward it."""
+        self._open[task_hash].unrewarded = reason
+
     def flush(self, version: int | None) -> Ready:
         """Nothing more is played: close what is open, and rank what was held."""
         ready: Ready = []
@@ -171,6 +177,7 @@ class GroupBook:
             kept=judged.kept,
             reason=reason,
             unmeasured=Counter(why for why in judged.unmeasured if why is not None),
+            no_group_rewards=group.unrewarded,
         )
         fates = [
             Fate(advantage, dropped, unmeasured, version)

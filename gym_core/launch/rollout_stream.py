@@ -272,6 +272,7 @@ class RolloutStream:
             rewarded = [with_group_rewards(entry, more) for entry, more in zip(entries, terms, strict=True)]
         except (EpisodeError, ValueError) as error:
             log.warning("group not rewarded", extra={"group": last.key.task_hash, "reason": str(error)[:300]})
+            self._groups.leave_unrewarded(last.key.task_hash, str(error)[:1000])
             return last
         for one, entry in zip(siblings, rewarded, strict=True):
             if not one.facts.lacks_group_rewards:

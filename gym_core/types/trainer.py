@@ -199,6 +199,9 @@ class GroupLine(Wire):
     (every rollout is), "ranked_out", "incomplete" (the time was up); null for an ordinary group."""
     unmeasured: dict[str, int] = {}
     """`RolloutLine.unmeasured` to the number of its rollouts."""
+    no_group_rewards: str | None = Field(default=None, max_length=1000)
+    """Why the environment, which rewards whole groups, did not reward this one, for people; null where it did, where it
+    was not asked (`reason` is "incomplete" then), and for any other environment."""
 
 
 class AliveLine(Wire):

@@ -81,6 +81,7 @@ async def test_they_are_in_rewards_components_samples_and_advantages_and_in_no_s
         assert isinstance(group, GroupLine)
         assert isinstance(end, EndLine)
         assert (group.statistics.mean, end.mean_reward) == (pytest.approx(1.1), 1.0)
+        assert group.no_group_rewards is None
 
 
 async def test_rows_that_were_not_asked_for_are_not_sent(tmp_path: Path) -> None:
@@ -114,13 +115,32 @@ async def test_without_groups_nobody_is_asked(tmp_path: Path) -> None:
         assert ([line.reward for line in found], server.asked) == ([1.0] * 3, 0)
 
 
-@pytest.mark.parametrize("resources_type", [BrokenRanking, ShortRanking, ClashingRanking])
-async def test_a_group_that_was_not_rewarded_is_not_measured_and_not_trained(
-    tmp_path: Path, resources_type: type[EchoServer]
+class MuchRanking(RankingEcho):
+    async def reward_group(self, records: Sequence[RolloutRecord]) -> Sequence[dict[str, float]]:
+        return [{"short": 10.5} for _ in records]
+
+
+class BonusRanking(RankingEcho):
+    async def reward_group(self, records: Sequence[RolloutRecord]) -> Sequence[dict[str, float]]:
+        return [{"tool_bonus": 1.0} for _ in records]
+
+
+@pytest.mark.parametrize(
+    ("resources_type", "why"),
+    [
+        (BrokenRanking, "rewards of a group: KeyError: 'no ranking'"),
+        (ShortRanking, "1 rewards for 3 rollouts"),
+        (ClashingRanking, "named as those of a rollout: ['accuracy']"),
+        (MuchRanking, "should be less than or equal to 10"),
+        (BonusRanking, "named as those of a rollout: ['tool_bonus']"),
+    ],
+)
+async def test_a_group_that_was_not_rewarded_says_why_and_is_not_measured_and_not_trained(
+    tmp_path: Path, resources_type: type[EchoServer], why: str
 ) -> None:
     async with trainer_gym(tmp_path, resources_type=resources_type) as gym:
         longer_each_time(gym)
-        lines = await lines_of(gym)
+        lines = await lines_of(gym, group={"tool_bonus": 0.1})
         for line in rollouts(lines):
             assert (line.unmeasured, line.advantage) == ("no_group_rewards", None)
             assert [(sample.mask, sample.mask_reason) for sample in line.samples] == [(True, "no_group_rewards")]
@@ -128,6 +148,7 @@ async def test_a_group_that_was_not_rewarded_is_not_measured_and_not_trained(
         assert isinstance(group, GroupLine)
         assert isinstance(end, EndLine)
         assert (group.kept, group.reason, group.unmeasured) == (0, "too_few_measured", {"no_group_rewards": 3})
+        assert why in (group.no_group_rewards or "")
         assert (end.mean_reward, end.trainable_tokens) == (1.0, 0), "the environment's own score is what it was"
 
 
