@@ -157,6 +157,11 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         """Grade an answer. A plain error is a `verifier_error` and masks; a JudgeError masks as such."""
         raise NotImplementedError(f"{type(self).__name__} grades nothing: write `verify`")
 
+    def grades_unfinished(self, response: ResponsesReply) -> bool:
+        """Whether `verify` is to grade what the model's own failure (a limit, no answer) left, which is `error` of the
+        response. The failure stays named beside the reward that it gives. By default such a rollout scores 0."""
+        return False
+
     async def describe_failure(self, submission: Submission[TaskT]) -> JsonObject:
         """Columns for an episode that is scored 0 without grading; {} by default. May not call a judge."""
         return {}
@@ -339,12 +344,11 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
         """A verification, whatever happens: a failing grader masks its sample and never breaks the episode."""
         session = self.sessions.find(request.resources_session_id)
         submission = Submission(self.read_task(request.task.task_data), request.response, session)
-        error = request.response.error
-        if error is not None:
-            kind = kind_of_word(error.code) or FailureKind.INTERNAL
-            failure = Failure(kind=kind, reason=error.message[:2000], stage="respond")
-            scored = outcome_of(kind) is Outcome.SCORE_ZERO
-            return Verification.failed(failure, await self.describe_failure(submission) if scored else None)
+        failure = _failure_of(request.response)
+        if failure is not None:
+            scored = outcome_of(failure.kind) is Outcome.SCORE_ZERO
+            if not scored or not self.grades_unfinished(request.response):
+                return Verification.failed(failure, await self.describe_failure(submission) if scored else None)
         try:
             verification = await self.verify(submission)
             check_columns(request.task.task_data, verification.details)
@@ -356,4 +360,15 @@ class ResourcesServer(Server[ResourcesConfigT], Generic[TaskT, ResourcesConfigT]
             log.exception("verify raised")
             reason = f"{type(bug).__name__}: {bug}"[:2000]
             return Verification.failed(Failure(kind=FailureKind.VERIFIER_ERROR, reason=reason, stage="verify"))
-        return verification
+        if failure is None or verification.failure is not None:
+            return verification
+        return verification.model_copy(update={"failure": failure})
+
+
+def _failure_of(response: ResponsesReply) -> Failure | None:
+    """What kept the agent from ending as it should."""
+    error = response.error
+    if error is None:
+        return None
+    kind = kind_of_word(error.code) or FailureKind.INTERNAL
+    return Failure(kind=kind, reason=error.message[:2000], stage="respond")

@@ -17,19 +17,18 @@ from pydantic import Field
 
 from gym_core.capture.images import make_data_url, make_reference
 from gym_core.config.roots import Roots
-from gym_core.errors import ConfigError, Outcome, kind_of_word, outcome_of
+from gym_core.errors import ConfigError
 from gym_core.servers.context import ServerContext
 from gym_core.servers.image_shelf import ImageShelf
 from gym_core.servers.resources import ResourcesSession, Submission
 from gym_core.servers.tools import ToolError, ToolOutput, ToolResourcesServer, ToolResourcesServerConfig, ToolSession
-from gym_core.types.flat_row import VerifyRequest
-from gym_core.types.responses import IncompleteDetails
+from gym_core.types.responses import ResponsesReply
 from gym_core.types.rollout import RolloutRecord
 from gym_core.types.session import SeedSessionRequest
 from gym_core.types.tool import ToolAccess, ToolFunction
-from gym_core.types.verification import Failure, Verification
+from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
-from resources_servers.benchmax.arguments import misfits
+from resources_servers.benchmax.arguments import misfits, schema_fault
 from resources_servers.benchmax.attempt import Attempt, Hook, awaited
 from resources_servers.benchmax.environment_loop import EnvironmentLoop
 from resources_servers.benchmax.functions import AnyArguments, EnvironmentTool, read_functions
@@ -105,9 +104,12 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
             )
         self._loop.start()
         try:
-            await self._list_functions()
+            functions = await self._list_functions()
         except Exception as error:
             raise ConfigError(f"{self.context.name}: list_tools: {type(error).__name__}: {error}"[:2000]) from error
+        for function in functions:
+            if fault := schema_fault(function.parameters):
+                log.warning("arguments are not held to a schema", extra={"tool": function.name, "reason": fault})
         await super().open()
 
     async def close(self) -> None:
@@ -186,7 +188,8 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
             if word is not None and word in self._environment.scorable_termination_reasons:
                 attempt.ended_as = word
                 return ToolOutput([str(error)[:1000]], ends=True)
-            if word is None and (mistakes := misfits(arguments, function.parameters)):
+            mistakes = [] if word else await asyncio.to_thread(misfits, arguments, function.parameters)
+            if mistakes:
                 raise ToolError(f"the arguments of {function.name} do not fit: {'; '.join(mistakes)}") from error
             raise as_episode_error(error, f"run_tool {function.name!r}") from error
         try:
@@ -199,27 +202,13 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
 
     # -- rewards ------------------------------------------------------------
 
-    async def grade(self, request: VerifyRequest) -> Verification:
-        """As the base, but that a rollout which a limit ended is graded too, where the class says so."""
-        error = request.response.error
-        kind = kind_of_word(error.code) if error else None
-        reason = reason_of(request.response)
-        is_scorable = reason in self._environment.scorable_termination_reasons
-        if error is None or kind is None or outcome_of(kind) is not Outcome.SCORE_ZERO or not is_scorable:
-            return await super().grade(request)
-        ended = request.response.model_copy(
-            update={"error": None, "incomplete_details": IncompleteDetails(reason=reason)}
-        )
-        found = await super().grade(request.model_copy(update={"response": ended}))
-        if found.is_masked:
-            return found
-        failure = Failure(kind=kind, reason=error.message[:2000], stage="respond")
-        return found.model_copy(update={"failure": failure})
+    def grades_unfinished(self, response: ResponsesReply) -> bool:
+        """After a limit, where the class says that such a rollout is scored."""
+        return reason_of(response) in self._environment.scorable_termination_reasons
 
     async def verify(self, submission: Submission[BenchmaxTask]) -> Verification:
         attempt = _held(submission.session).attempt
-        ended = submission.response.incomplete_details
-        reason = attempt.ended_as or (ended.reason if ended else FINISHED)
+        reason = attempt.ended_as or reason_of(submission.response)
         rollout = await asyncio.to_thread(self._rollout, submission, reason)
         try:
             found = await self._hook(
@@ -234,11 +223,12 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
         return Verification(
             reward=total_of(parts, range_=self.config.reward_range),
             reward_components=parts,
-            details={"rewards": rewards, "termination_reason": reason},
+            details={"rollout_id": attempt.rollout_id, "rewards": rewards, "termination_reason": reason},
         )
 
     async def describe_failure(self, submission: Submission[BenchmaxTask]) -> JsonObject:
-        return {"rewards": {}, "termination_reason": reason_of(submission.response)}
+        rollout_id = _held(submission.session).attempt.rollout_id
+        return {"rollout_id": rollout_id, "rewards": {}, "termination_reason": reason_of(submission.response)}
 
     def _rollout(self, submission: Submission[BenchmaxTask], reason: str) -> "BaseRollout":
         session = _held(submission.session)
@@ -261,14 +251,14 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
     async def reward_group(self, records: Sequence[RolloutRecord]) -> list[dict[str, float]]:
         """Attempts that a time-out or a crash ended are no siblings, as the class expects it."""
         siblings = await asyncio.to_thread(graded_siblings, records, self._environment.scorable_termination_reasons)
-        if not siblings:
+        rollouts = [rollout for rollout in siblings if rollout is not None]
+        if not rollouts:
             return [{} for _ in records]
-        rollouts = list(siblings.values())
         found = await self._loop.run(
             awaited(lambda: self._environment.compute_group_rewards(rollouts)), limit_s=self.config.reward_timeout_s
         )
-        rewards = read_group_rewards(found, {id_: rollout.rewards or {} for id_, rollout in siblings.items()})
-        return [rewards.get(str(record.evidence.episode_id), {}) for record in records]
+        rewards = read_group_rewards(found, {rollout.rollout_id: rollout.rewards or {} for rollout in rollouts})
+        return [rewards.get(rollout.rollout_id, {}) if rollout else {} for rollout in siblings]
 
 
 def _held(session: ResourcesSession) -> BenchmaxSession:

@@ -1,16 +1,20 @@
 """From a class's named rewards to the one in [0, 1] that the gym publishes. Pure."""
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gym_core.types.verification import MAX_TERM
+
 SUM = "sum"
 _TOLERANCE = 1e-9
 """0.1 + 0.2 + 0.7 is a little more than 1."""
 
-RewardRule = str | dict[str, Annotated[float, Field(allow_inf_nan=False)]]
+_Name = Annotated[str, Field(min_length=1)]
+RewardRule = _Name | Annotated[dict[_Name, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
 """`reward` of the server's block: "sum", the name of one component, or weights by component."""
 RewardRange = Literal["mask", "clip"]
 
@@ -21,18 +25,28 @@ def read_rewards(found: object) -> dict[str, float]:
         return {}
     if not isinstance(found, Mapping):
         raise ValueError(f"rewards: a {type(found).__name__} is no mapping")
-    for name, value in found.items():
+    for name in found:
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"rewards: {name!r} is no name")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"reward {name!r}: {str(value)[:80]!r} is no finite number")
-    return {name: float(value) for name, value in found.items()}
+    return {name: _number(name, value) for name, value in found.items()}
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        advice = "; write float(...)" if hasattr(value, "__float__") and not isinstance(value, bool) else ""
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        raise ValueError(f"reward {name!r}: {str(value)[:80]} is a {kind}, and no int or float{advice}")
+    if not abs(value) <= sys.float_info.max:  # of an int that is too large no text is made
+        shown = value if isinstance(value, float) else f"an int of {value.bit_length()} bits"
+        raise ValueError(f"reward {name!r}: {shown} is no finite number")
+    return float(value)
 
 
 def read_group_rewards(found: object, own: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """What `compute_group_rewards` gave, by rollout id; `own` are the siblings' rewards of their own. {} for None.
 
-    Raises ValueError for other ids than the siblings', and for names that a sibling's own rewards have.
+    Raises ValueError for other ids than the siblings', for names that a sibling's own rewards have, and for a term that
+    is no shaping.
     """
     if found is None:
         return {}
@@ -43,6 +57,9 @@ def read_group_rewards(found: object, own: Mapping[str, Mapping[str, float]]) ->
         raise ValueError(f"rewards of a group: not those of its rollouts: {missing} are missing, {unknown} unknown")
     rewards = {rollout_id: read_rewards(value) for rollout_id, value in found.items()}
     for rollout_id, named in rewards.items():
+        for name, value in named.items():
+            if abs(value) > MAX_TERM:
+                raise ValueError(f"rewards of a group: {name!r}: {value:g} is not in [-{MAX_TERM:g}, {MAX_TERM:g}]")
         if both := sorted(named.keys() & own[rollout_id].keys()):
             raise ValueError(f"rewards of a group: {both} are names of the rollout's own")
     return rewards

@@ -21,6 +21,8 @@ class _Graded(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    rollout_id: str
+    """As the hooks of the rollout were told it: an episode played again has another one."""
     termination_reason: str
     rewards: dict[str, float]
 
@@ -39,18 +41,19 @@ def make_rollout(
     return rollout
 
 
-def graded_siblings(records: Sequence[RolloutRecord], scorable: Set[str]) -> "dict[str, BaseRollout]":
-    """By episode, those of graded records that ended in a way that is scored; pictures of tools as references.
+def graded_siblings(records: Sequence[RolloutRecord], scorable: Set[str]) -> "list[BaseRollout | None]":
+    """One a record, None for one that did not end in a way that is scored; pictures of tools as references.
 
     Raises ValueError for a record that this environment did not grade.
     """
-    found: dict[str, BaseRollout] = {}
-    for record in records:
-        details, response = _Graded.model_validate(record.verification.details), record.evidence.response
-        if response is None or details.termination_reason not in scorable:
-            continue
-        task = BenchmaxTask.model_validate(record.task.task_data)
-        episode, messages = str(record.evidence.episode_id), chat_messages(response.output, lambda url: url)
-        rollout = make_rollout(episode, details.termination_reason, task.split, task.payload, messages)
-        found[episode] = dataclasses.replace(rollout, rewards=details.rewards)
-    return found
+    return [_sibling(record, scorable) for record in records]
+
+
+def _sibling(record: RolloutRecord, scorable: Set[str]) -> "BaseRollout | None":
+    details, response = _Graded.model_validate(record.verification.details), record.evidence.response
+    if response is None or details.termination_reason not in scorable:
+        return None
+    task = BenchmaxTask.model_validate(record.task.task_data)
+    messages = chat_messages(response.output, lambda url: url)
+    rollout = make_rollout(details.rollout_id, details.termination_reason, task.split, task.payload, messages)
+    return dataclasses.replace(rollout, rewards=details.rewards)

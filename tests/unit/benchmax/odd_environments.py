@@ -212,11 +212,45 @@ class Grouped(Plain):
                 return {id_: {"right": rank} for id_, rank in ranks.items()}
             case "nan":
                 return {id_: {"rank": float("nan")} for id_ in ranks}
+            case "too much":
+                return {id_: {"rank": 10.5} for id_ in ranks}
             case "a list":
                 return list(ranks)
             case "none":
                 return None
         return {id_: {"rank": rank} for id_, rank in ranks.items()}
+
+
+class StashesById(Plain):
+    """Notes its rollouts by id, and looks them up for the group."""
+
+    def __init__(self, *, journal: str = "") -> None:
+        super().__init__(journal=journal)
+        self._met: dict[str, float] = {}
+
+    @asynccontextmanager
+    async def rollout_context(self, rollout_id: str, example: Example[JsonRow]) -> AsyncIterator[None]:
+        self._met[rollout_id] = 0.0
+        yield
+
+    async def compute_reward(self, rollout: BaseRollout) -> RewardMap:
+        self._met[rollout.rollout_id] += 1
+        return {"right": 1.0}
+
+    async def compute_group_rewards(self, rollouts: Sequence[BaseRollout]) -> Any:
+        return {rollout.rollout_id: {"met": self._met[rollout.rollout_id]} for rollout in rollouts}
+
+
+class TakesPoints(Plain):
+    """A tool with a nested schema, that takes it for granted."""
+
+    async def list_tools(self) -> list[Tool]:
+        points = {"type": "array", "items": {"type": "number"}}
+        parameters = {"type": "object", "properties": {"points": points}, "required": ["points"]}
+        return [{"type": "function", "function": {"name": "double", "description": "All.", "parameters": parameters}}]
+
+    async def run_tool(self, rollout_id: str, tool_name: str, **tool_args: Any) -> Any:
+        return sum(2.0 * float(point) for point in tool_args["points"])
 
 
 class OwnLoop(Plain):

@@ -24,7 +24,7 @@ from gym_core.types.responses import (
     ReasoningItem,
 )
 from gym_core.types.wire import JsonObject
-from resources_servers.benchmax.arguments import misfits
+from resources_servers.benchmax.arguments import misfits, schema_fault
 from resources_servers.benchmax.source import EnvironmentSource, base_module, load_environment, source_sha256
 from resources_servers.benchmax.termination import as_episode_error
 from resources_servers.benchmax.tool_results import MAX_RESULT_CHARS, parts_of
@@ -75,10 +75,17 @@ SCHEMA: JsonObject = {
         "n": {"type": "integer"},
         "how": {"enum": ["a", "b"]},
         "more": {"type": ["array", "null"]},
+        "points": {"type": "array", "items": {"type": "number"}, "minItems": 1},
+        "box": {"type": "object", "properties": {"at": {"$ref": "#/$defs/at"}}, "required": ["at"]},
+        "word": {"type": "string", "pattern": "^(a+)+$"},
+        "twice": {"type": "string", "pattern": "^(?=a)(a|aa)+\\1$"},
+        "either": {"anyOf": [{"type": "string"}, {"type": "null"}]},
         "any": {},
     },
     "required": ["x"],
+    "$defs": {"at": {"type": "array", "prefixItems": [{"type": "string"}]}},
 }
+NO_NUMBER = ["a number is too large, or is none"]
 
 
 @pytest.mark.parametrize(
@@ -86,20 +93,68 @@ SCHEMA: JsonObject = {
     [
         ({"x": 0}, []),
         ({"x": 1.0, "n": 2.0, "how": "a", "more": None, "any": {}}, []),
-        ({}, ["'x' is missing"]),
-        ({"x": "0"}, ["'x' is no number"]),
-        ({"x": True}, ["'x' is no number"]),
-        ({"x": -1}, ["'x' is less than 0"]),
-        ({"x": 2}, ["'x' is more than 1"]),
-        ({"x": math.nan}, ["'x' is less than 0"]),
-        ({"x": 0, "n": 0.5}, ["'n' is no integer"]),
-        ({"x": 0, "how": "c"}, ["'how' is none of ['a', 'b']"]),
-        ({"x": 0, "more": {}}, ["'more' is no array or null"]),
+        ({"x": 0, "points": [1, 0.5], "box": {"at": ["b", 3]}, "word": "aa", "either": None}, []),
+        ({}, ['"x" is a required property']),
+        ({"x": "0"}, ['x: it is not of type "number"']),
+        ({"x": True}, ['x: it is not of type "number"']),
+        ({"x": -1}, ["x: it is less than the minimum of 0"]),
+        ({"x": 2}, ["x: it is greater than the maximum of 1"]),
+        ({"x": 0, "n": 0.5}, ['n: it is not of type "integer"']),
+        ({"x": 0, "how": "c"}, ['how: it is not one of "a" or "b"']),
+        ({"x": 0, "more": {}}, ["more: it is not of types"]),
         ({"x": 0, "y": 0}, ["there is no argument 'y'"]),
+        ({"x": 0, "points": ["a"]}, ['points.0: it is not of type "number"']),
+        ({"x": 0, "points": []}, ["points: it has less than 1 item"]),
+        ({"x": 0, "box": {}}, ['box: "at" is a required property']),
+        ({"x": 0, "box": {"at": [1]}}, ['box.at.0: it is not of type "string"']),
+        ({"x": 0, "word": "a" * 60_000 + "b"}, ['word: it does not match "^(a+)+$"']),
+        ({"x": 0, "twice": "a" * 60_000 + "b"}, ["twice: Error executing regex"]),
+        ({"x": 0, "either": 1}, ["either: it is not valid under any of the schemas"]),
+        ({"x": 0, "points": [10**4000, 1.5]}, NO_NUMBER),
+        ({"x": 0, "any": [{"deep": -(10**400)}]}, NO_NUMBER),
+        ({"x": math.nan}, NO_NUMBER),
+        ({"x": 0, "any": math.inf}, NO_NUMBER),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(arguments: JsonObject, found: list[str]) -> None:
-    assert misfits(arguments, SCHEMA) == found
+    named = misfits(arguments, SCHEMA)
+    assert len(named) == len(found)
+    assert all(is_.startswith(wanted) for is_, wanted in zip(named, found, strict=True)), named
+
+
+def nested(value: object, levels: int) -> object:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+TREE: JsonObject = {
+    "properties": {"tree": {"$ref": "#/$defs/tree"}},
+    "$defs": {"tree": {"anyOf": [{"type": "null"}] + 2 * [{"type": "array", "items": {"$ref": "#/$defs/tree"}}]}},
+}
+
+
+@pytest.mark.parametrize("tree", [nested(3, 40), nested([3] * 500, 6), nested(None, 120)])
+def test_a_schema_that_refers_to_itself_is_no_way_to_keep_the_server_busy(tree: object) -> None:
+    (why,) = misfits({"tree": tree}, TREE)
+    assert why == "they are too large to be held to the schema"
+    assert misfits({"tree": nested(None, 4)}, TREE) == []
+
+
+def test_arguments_that_no_validator_follows_do_not_fit() -> None:
+    assert misfits({"any": nested(3, 90)}, {"properties": {"any": {}}}) == []
+    assert misfits({"any": nested(3, 300)}, {"properties": {"any": {}}}) == ["they are nested more than 100 deep"]
+
+
+@pytest.mark.parametrize("part", [{"additionalProperties": True}, {"anyOf": [{}]}, {"patternProperties": {"^y": {}}}])
+def test_a_name_is_not_unknown_where_the_schema_may_allow_more(part: JsonObject) -> None:
+    assert misfits({"y": 0}, {"properties": {"x": {}}} | part) == []
+
+
+@pytest.mark.parametrize("schema", [{"type": "int"}, {"not": {"$ref": "http://127.0.0.1/x"}}, {"$ref": "#/nowhere"}])
+def test_of_what_is_no_schema_of_its_own_names_are_taken_and_nothing_is_fetched(schema: JsonObject) -> None:
+    assert schema_fault(schema)
+    assert misfits({"y": 0}, {"properties": {"y": {}}} | schema | {"required": ["x"]}) == ["'x' is missing"]
 
 
 JSON = st.recursive(
@@ -110,7 +165,7 @@ JSON = st.recursive(
 
 
 @given(arguments=st.dictionaries(st.text(max_size=4), JSON, max_size=4), schema=st.dictionaries(
-    st.sampled_from(["properties", "required", "type"]), JSON, max_size=3
+    st.sampled_from(["properties", "required", "type", "anyOf", "$ref"]), JSON, max_size=3
 ))  # fmt: skip
 def test_no_schema_and_no_arguments_break_the_look_at_them(arguments: JsonObject, schema: JsonObject) -> None:
     assert isinstance(misfits(arguments, schema), list)

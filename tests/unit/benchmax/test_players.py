@@ -113,5 +113,6 @@ async def test_one_that_does_not_is_wrong(tmp_path: Path, class_path: str) -> No
 
 async def test_every_named_reward_is_in_the_columns(tmp_path: Path) -> None:
     (found,) = await play(tmp_path, DOTS, looks=True, reward="correctness", tasks=1)
+    assert found.details.pop("rollout_id")
     assert found.details == {"rewards": {"correctness": 1.0, "in_place": 1.0}, "termination_reason": "finished"}
     assert found.reward_components == {"correctness": 1.0}

@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from resources_servers.benchmax.rewards import RewardRange, RewardRule, parts_by, read_rewards, total_of
 
@@ -52,6 +54,30 @@ def test_a_component_that_is_not_there_is_named_with_those_that_are() -> None:
 def test_what_is_no_mapping_of_names_to_finite_numbers_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match=r"reward"):
         read_rewards(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (np.float32(1), r"1\.0 is a numpy.float32, and no int or float; write float\(\.\.\.\)"),
+        (np.int64(1), r"1 is a numpy.int64"),
+        ("0.5", "0.5 is a str, and no int or float$"),
+        (10**4000, "an int of 13288 bits is no finite number"),
+    ],
+)
+def test_a_number_of_another_make_is_named_as_what_it_is(value: object, why: str) -> None:
+    with pytest.raises(ValueError, match=f"reward 'a': {why}"):
+        read_rewards({"a": value})
+
+
+def test_a_float_of_numpys_is_one() -> None:
+    assert read_rewards({"a": np.float64(0.5)}) == {"a": 0.5}
+
+
+@pytest.mark.parametrize("rule", [{}, "", {"": 1.0}])
+def test_a_rule_by_which_every_reward_would_be_0_is_refused(rule: object) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        TypeAdapter(RewardRule).validate_python(rule)
 
 
 def test_none_is_no_reward() -> None:

@@ -130,10 +130,10 @@ async def test_a_class_without_tools_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("{}", "'n' is missing"),
-        ('{"m": 3}', "'n' is missing; there is no argument 'm'"),
+        ("{}", '"n" is a required property'),
+        ('{"m": 3}', "there is no argument 'm'; \"n\" is a required property"),
         ('{"n": 1, "rollout_id": "mine"}', "there is no argument 'rollout_id'"),
-        ('{"n": null}', "'n' is no integer"),
+        ('{"n": null}', 'n: it is not of type "integer"'),
         ("[21]", "should be an object"),
         ("{", "Invalid JSON"),
     ],
@@ -146,6 +146,19 @@ async def test_a_bad_call_is_told_to_the_model(tmp_path: Path, arguments: str, t
         assert reply.content[0].type == "input_text"
         assert told in reply.content[0].text
         assert await gym.text() == "42"  # and the rollout goes on
+
+
+@pytest.mark.parametrize(
+    ("points", "told"),
+    [('["a"]', 'points.0: it is not of type "number"'), (f"[{4000 * '9'}, 1.5]", "a number is too large")],
+)
+async def test_a_model_masks_no_sample_by_what_a_schema_forbids_deep_inside(
+    tmp_path: Path, points: str, told: str
+) -> None:
+    async with served(tmp_path, "TakesPoints") as gym:
+        await gym.seed()
+        assert told in await gym.text(f'{{"points": {points}}}')
+        assert await gym.text('{"points": [1, 2.5]}') == "7.0"
 
 
 async def test_a_call_of_no_tool_is_told_to_the_model(tmp_path: Path) -> None:
@@ -245,7 +258,7 @@ async def test_a_limits_partial_attempt_is_graded_by_the_class_and_keeps_its_fai
         verification = await gym.grade(stopped(kind, ending))
         assert verification.failure is not None
         assert (verification.reward, verification.failure.kind) == (0.25, kind)
-        assert verification.details == {"rewards": {"a": 0.25}, "termination_reason": reason}
+        assert verification.details == {"rollout_id": "s1", "rewards": {"a": 0.25}, "termination_reason": reason}
 
 
 async def test_a_time_out_scores_zero_and_the_class_is_not_asked(tmp_path: Path) -> None:
@@ -269,8 +282,8 @@ async def test_a_partial_attempt_without_rewards_scores_zero(tmp_path: Path) -> 
         ({}, "needs a reward"),
         ({"a": "nan"}, "no finite number"),
         ({"a": "inf"}, "no finite number"),
-        ({"a": True}, "no finite number"),
-        ({"a": "1"}, "no finite number"),
+        ({"a": True}, "True is a bool, and no int or float"),
+        ({"a": "1"}, "1 is a str, and no int or float"),
         ({" ": 1}, "no name"),
         ([1.0], "no mapping"),
         (1.0, "no mapping"),
@@ -362,6 +375,12 @@ async def test_group_rewards_are_a_trainers_by_saying_so(tmp_path: Path) -> None
         assert await gym.server.reward_group(records[2:]) == [{}]
 
 
+async def test_group_rewards_are_by_the_id_that_the_other_hooks_had(tmp_path: Path) -> None:
+    async with served(tmp_path, "StashesById", group_rewards="in_groups") as gym:
+        records = await finished(gym, "42", None, "41")
+        assert await gym.server.reward_group(records) == [{"met": 1.0}, {}, {"met": 1.0}]
+
+
 async def test_a_class_without_group_rewards_is_asked_for_none(tmp_path: Path) -> None:
     async with served(tmp_path, "Plain", group_rewards="in_groups") as gym:
         assert not gym.server.rewards_groups
@@ -373,6 +392,7 @@ async def test_a_class_without_group_rewards_is_asked_for_none(tmp_path: Path) -
         ("others", "not those of its rollouts"),
         ("own names", "names of the rollout's own"),
         ("nan", "no finite number"),
+        ("too much", r"'rank': 10.5 is not in \[-10, 10\]"),
         ("a list", "no mapping"),
     ],
 )
