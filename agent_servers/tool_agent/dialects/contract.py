@@ -32,6 +32,8 @@ class Form(StrEnum):
     NOT_A_CALL = "not_a_call"
     """Well-formed, but without the name of a tool."""
     TOO_LONG = "too_long"
+    NOT_TAKEN = "not_taken"
+    """A fence that names Python and has more on its first line; told where there is no other code."""
     TOO_MANY = "too_many"
     """Calls past MAX_CALLS_A_TURN were left out."""
     SEVERAL_BLOCKS = "several_blocks"
