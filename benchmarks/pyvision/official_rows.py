@@ -3,27 +3,23 @@
 `.jsonl`, `.json` (a list) or `.parquet`. A path is relative to the folder of the media, and none leads out of it.
 """
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from benchmarks.pyvision.clues import ImageClue, Question, VideoClue, VideoFacts
-from gym_core.datasets.digest import sha256_of
-from gym_core.datasets.images import PreparedImage
+from benchmarks.pyvision.clues import Question
+from benchmarks.pyvision.official_media import MAX_CLUES, MAX_NAME_CHARS, MediaFolder
 from gym_core.datasets.json_row import parse_row
 from gym_core.datasets.parquet import read_parquet_rows
-from gym_core.types.wire import JsonObject
 
-Clues = Literal["images", "videos"]
 COLUMNS = ("id", "question", "answer", "ability", "data_source")
 _PATH = {"images": "image_path", "videos": "video_path"}
 _MARKERS = ("<image>", "<video>")
-_MAX_IMAGE_BYTES = 32 << 20
-_MAX_CLUES = 8
 _MAX_MISTAKES_SHOWN = 20
 
 
@@ -32,34 +28,75 @@ class OfficialRows:
     """A file of rows and the folder of their media."""
 
     path: Path
-    media: Path
-    clues: Clues
-    inline_bytes: int
-    """A video of more is not put into its row but named, with its SHA-256."""
+    media: MediaFolder
+
+    @property
+    def path_column(self) -> str:
+        return _PATH[self.media.clues]
+
+
+def _text(value: object) -> str:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, str) and not is_number:
+        raise ValueError("should be text or a number")
+    return str(value)
+
+
+def _question_text(value: object) -> object:
+    if isinstance(value, str):
+        for marker in _MARKERS:
+            value = value.replace(marker, "")
+    return value
+
+
+def _names(value: object) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError("should be a path, or a list of paths")
+    if any(len(name) > MAX_NAME_CHARS for name in names):
+        raise ValueError(f"a path is longer than {MAX_NAME_CHARS} characters")
+    return tuple(names)
 
 
 class _Row(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True)
 
-    id: str | int
-    question: str = Field(min_length=1, max_length=20_000)
-    answer: str | int | float
+    id: Annotated[str, Field(min_length=1, max_length=200), BeforeValidator(_text)]
+    question: Annotated[str, Field(min_length=1, max_length=20_000), BeforeValidator(_question_text)]
+    answer: Annotated[str, Field(min_length=1, max_length=20_000), BeforeValidator(_text)]
     ability: str = Field(default="", max_length=200)
     data_source: str = Field(default="", max_length=200)
-    path: str | list[str] = Field(min_length=1, max_length=_MAX_CLUES * 500)
+    path: Annotated[tuple[str, ...], BeforeValidator(_names)]
+
+
+@dataclass
+class _Twins:
+    """Rows that cannot be told apart: results are kept by id, and by what was asked."""
+
+    row_of: dict[object, int] = field(default_factory=dict)
+
+    def refuse(self, row: _Row, number: int) -> None:
+        if (first := self.row_of.setdefault(row.id, number)) != number:
+            raise ValueError(f"id: {row.id!r} is row {first}'s")
+        content = row.model_copy(update={"id": ""})
+        if (first := self.row_of.setdefault(content, number)) != number:
+            raise ValueError(f"is row {first} again: the results of the two could not be told apart")
 
 
 def read_official_rows(rows: OfficialRows, *, limit: int | None = None) -> list[Question]:
     """Raises ValueError naming every bad row, and OSError for a file that cannot be read."""
     questions: list[Question] = []
     mistakes: list[str] = []
-    for number, fields in enumerate(_fields(rows)):
+    twins = _Twins()
+    for number, fields in enumerate(_fields(rows), 1):
         if limit is not None and len(questions) >= limit:
             break
         try:
-            questions.append(_question(fields, rows))
+            row = _row(fields, rows)
+            twins.refuse(row, number)
+            questions.append(_question(row, rows))
         except ValueError as error:
-            mistakes.append(f"row {number + 1}: {error}")
+            mistakes.append(f"row {number}: {error}")
     if mistakes:
         shown = "\n  ".join(mistakes[:_MAX_MISTAKES_SHOWN])
         raise ValueError(f"{len(mistakes)} bad rows in {str(rows.path)!r}:\n  {shown}")
@@ -68,69 +105,63 @@ def read_official_rows(rows: OfficialRows, *, limit: int | None = None) -> list[
     return questions
 
 
+def media_files(rows: OfficialRows, *, limit: int | None = None) -> Iterator[Path]:
+    """Files that the rows name, whether or not they are there; those of a bad row are left out, and so is what follows
+    where the file cannot be read on."""
+    try:
+        for fields in islice(_fields(rows), limit):
+            try:
+                names = _row(fields, rows).path
+            except ValueError:
+                continue
+            yield from (rows.media.path / name for name in names if "\0" not in name)
+    except (OSError, ValueError):
+        return
+
+
 def _fields(rows: OfficialRows) -> Iterator[object]:
+    """Objects, and lines of a JSONL file as they are: a bad one is one bad row."""
     match rows.path.suffix:
         case ".parquet":
-            yield from read_parquet_rows(rows.path, (*COLUMNS, _PATH[rows.clues]))
+            yield from read_parquet_rows(rows.path, (*COLUMNS, rows.path_column))
         case ".json":
-            listed = json.loads(rows.path.read_bytes())
+            try:
+                listed = parse_row(rows.path.read_bytes())
+            except ValueError as error:
+                raise ValueError(f"{str(rows.path)!r}: {error}") from error
             if not isinstance(listed, list):
                 raise ValueError(f"{str(rows.path)!r} is no list of rows")
             yield from listed
         case ".jsonl":
             with rows.path.open("rb") as lines:
-                yield from (parse_row(line) for line in lines if line.strip())
+                yield from (line for line in lines if line.strip())
         case other:
             raise ValueError(f"{str(rows.path)!r}: rows are read from .jsonl, .json and .parquet, not from {other!r}")
 
 
-def _question(fields: object, rows: OfficialRows) -> Question:
+def _row(fields: object, rows: OfficialRows) -> _Row:
+    if isinstance(fields, bytes):
+        fields = parse_row(fields)
     if not isinstance(fields, dict):
         raise ValueError("is no object")
+    media = {"path": fields[rows.path_column]} if rows.path_column in fields else {}
     try:
-        row = _Row.model_validate({**fields, "path": fields.get(_PATH[rows.clues])})
+        row = _Row.model_validate({name: fields[name] for name in COLUMNS if name in fields} | media)
     except ValidationError as error:
-        where = {e["loc"][0]: e["msg"] for e in error.errors(include_input=False)}
-        told = "; ".join(f"{_PATH[rows.clues] if name == 'path' else name}: {said}" for name, said in where.items())
-        raise ValueError(told) from error
-    asked = row.question
-    for marker in _MARKERS:
-        asked = asked.replace(marker, "")
-    names = [row.path] if isinstance(row.path, str) else row.path
+        said = {e["loc"][0]: e["msg"].removeprefix("Value error, ") for e in error.errors(include_input=False)}
+        told = (f"{rows.path_column if name == 'path' else name}: {what}" for name, what in said.items())
+        raise ValueError("; ".join(told)) from error
+    if len(row.path) > (most := MAX_CLUES[rows.media.clues]):
+        raise ValueError(f"{rows.path_column}: {len(row.path)} {rows.media.clues} are more than {most}")
+    return row
+
+
+def _question(row: _Row, rows: OfficialRows) -> Question:
     return Question(
-        id=str(row.id),
-        question=asked.strip(),
-        answer=str(row.answer).strip(),
+        id=row.id,
+        question=row.question,
+        answer=row.answer,
         ability=row.ability,
         data_source=row.data_source,
-        clues=tuple(_clues(names, rows)),
+        clues=tuple(rows.media.read(row.path)),
     )
-
-
-def _clues(names: Sequence[str], rows: OfficialRows) -> Iterator[ImageClue | VideoClue]:
-    for name in names:
-        path = _inside(rows.media, name)
-        yield _image(name, path) if rows.clues == "images" else _video(name, path, rows)
-
-
-def _inside(media: Path, name: str) -> Path:
-    path, root = (media / name).resolve(), media.resolve()
-    if not path.is_relative_to(root):
-        raise ValueError(f"{name[:200]!r} leads out of {str(media)!r}")
-    if not path.is_file():
-        raise ValueError(f"no file {name[:200]!r} in {str(media)!r}")
-    return path
-
-
-def _image(name: str, path: Path) -> ImageClue:
-    if path.stat().st_size > _MAX_IMAGE_BYTES:
-        raise ValueError(f"image {name[:200]!r} is larger than {_MAX_IMAGE_BYTES >> 20} MiB")
-    return ImageClue(PreparedImage.from_bytes(path.read_bytes(), row=f"image {name[:200]!r}"))
-
-
-def _video(name: str, path: Path, rows: OfficialRows) -> VideoClue:
-    facts = VideoFacts.of_file(path)
-    if path.stat().st_size <= rows.inline_bytes:
-        return VideoClue.inline(path.read_bytes(), facts)
-    named: JsonObject = {"file": path.relative_to(rows.media.resolve()).as_posix(), "sha256": sha256_of(path)}
-    return VideoClue(facts, named)

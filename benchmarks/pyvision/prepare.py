@@ -5,14 +5,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from benchmarks.pyvision.clues import Question, row_of
 from benchmarks.pyvision.drawn_images import draw_image_questions
 from benchmarks.pyvision.drawn_videos import draw_video_questions
-from benchmarks.pyvision.official_rows import Clues, OfficialRows, read_official_rows
+from benchmarks.pyvision.official_media import Clues, MediaFolder
+from benchmarks.pyvision.official_rows import OfficialRows, media_files, read_official_rows
 from benchmarks.pyvision.prompts import image_content, video_content
-from gym_core.datasets.digest import sha256_of
+from gym_core.datasets.digest import sha256_of, sha256_of_states
 from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.manifest import manifest_path
 from gym_core.datasets.prepare_args import read_prepare_args
@@ -57,12 +58,19 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
 
 
 def fingerprint(args: JsonObject) -> str:
-    """Names the content of the file of rows; "" where they are drawn."""
+    """Names the content of the file of rows and the state of their media; "" where they are drawn."""
     path = args.get("rows")
     if not isinstance(path, str):
         return ""
     file = Path(path).expanduser()
-    return f"sha256:{sha256_of(file)}" if file.is_file() else f"no file {file}"
+    if not file.is_file():
+        return f"no file {file}"
+    try:
+        checked = PrepareArgs.model_validate(args)
+    except ValidationError:  # which `prepare` tells
+        return f"sha256:{sha256_of(file)}"
+    media = media_files(_official(checked, file), limit=checked.max_rows)
+    return f"sha256:{sha256_of(file)} media:{sha256_of_states(media)}"
 
 
 def _questions(args: PrepareArgs) -> list[Question]:
@@ -75,8 +83,11 @@ def _questions(args: PrepareArgs) -> list[Question]:
             raise ConfigError(
                 f"config: prepare_args.{place}: no {noun} {os.fspath(path if noun == 'file' else media)!r}"
             )
-    rows = OfficialRows(path, media, args.clues, args.inline_mib << 20)
-    return read_official_rows(rows, limit=args.max_rows)
+    return read_official_rows(_official(args, path), limit=args.max_rows)
+
+
+def _official(args: PrepareArgs, path: Path) -> OfficialRows:
+    return OfficialRows(path, MediaFolder(_media(args), args.clues, args.inline_mib << 20))
 
 
 def _media(args: PrepareArgs) -> Path:

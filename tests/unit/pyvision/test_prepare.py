@@ -112,7 +112,8 @@ def write_rows(folder: Path, rows: Sequence[object], kind: str = "jsonl") -> Pat
     elif kind == "json":
         path.write_text(json.dumps(rows))
     else:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
     return path
 
 
@@ -144,15 +145,33 @@ def test_a_row_may_have_several_images_and_the_media_another_folder(tmp_path: Pa
         (official("/etc/passwd"), "leads out of"),
         (official("media"), "no file 'media'"),
         (official("rows.jsonl"), "like no PNG"),
-        (official(None), "image_path: Input should be"),
-        (official([]), "image_path"),
+        (official(None), "image_path: should be a path, or a list of paths"),
+        (official([]), "image_path: should be a path, or a list of paths"),
+        (official([""]), "image_path: should be a path, or a list of paths"),
+        (official("a/" * 3000), "image_path: a path is longer than 400 characters"),
+        (official("x" * 300 + ".png"), "(is no path of a file|no file 'xxx)"),
+        (official("a\0.png"), "is no path of a file"),
+        (official(["media/a.png"] * 33), "image_path: 33 images are more than 32"),
         (official(question=""), "question: String should have at least 1 character"),
-        ({"id": 1}, "question: Field required"),
+        (official(question="<image> <image>"), "question: String should have at least 1 character"),
+        (official(answer=""), "answer: String should have at least 1 character"),
+        (official(answer=None), "answer: should be text or a number"),
+        (official(answer=["B"]), "answer: should be text or a number"),
+        (official(answer=True), "answer: should be text or a number"),
+        (official(id=False), "id: should be text or a number"),
+        (official(id=" "), "id: String should have at least 1 character"),
+        (official(id="x" * 5000), "id: String should have at most 200 characters"),
+        (official(id="first"), "id: 'first' is row 1's"),
+        (official(id="FIRST", question="What is it? "), "is row 1 again"),
+        ({"id": 1}, "question: Field required; answer: Field required; image_path: Field required"),
         ([1], "is no object"),
+        (b'{"id": 1, "question": }', "not JSON: .* at position"),
+        (b'{"id": "\xff"}', "not UTF-8"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, row: object, why: str) -> None:
-    source = write_rows(tmp_path, [official(), row])
+    first = official(id="first", question="What is it?") if "FIRST" in str(row) else official(id="first", answer="A")
+    source = write_rows(tmp_path, [first, row])
     with pytest.raises(ValueError, match=f"1 bad rows in .*\n  row 2: .*{why}"):
         prepare({"clues": "images", "rows": str(source)}, tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
@@ -161,7 +180,7 @@ def test_a_bad_row_is_named(tmp_path: Path, row: object, why: str) -> None:
 def test_a_large_video_is_named_with_its_sha_256_and_a_small_one_is_in_its_row(tmp_path: Path) -> None:
     (tmp_path / "clips").mkdir()
     write_video(tmp_path / "clips" / "a.mp4")
-    rows = [official(question="<video>What?", video_path="clips/a.mp4", id=index) for index in range(2)]
+    rows = [official(question=f"<video>What {index}?", video_path="clips/a.mp4", id=index) for index in range(2)]
     source = write_rows(tmp_path, rows)
     args: JsonObject = {"clues": "videos", "rows": str(source)}
     inline = rows_of(prepare(args, tmp_path / "inline.jsonl"))
@@ -180,6 +199,49 @@ def test_a_broken_video_is_named(tmp_path: Path) -> None:
     (tmp_path / "media" / "a.mp4").write_bytes(b"nothing" * 99)
     with pytest.raises(ValueError, match=r"row 1: video 'a\.mp4': .*Invalid data"):
         prepare({"clues": "videos", "rows": str(source)}, tmp_path / "out.jsonl")
+
+
+@pytest.mark.parametrize("name", ["naïve clip,1.mp4", ".hid.mp4", "clips/.hid/a.mp4"])
+def test_a_name_that_the_environment_takes_for_no_shared_file_is_refused(tmp_path: Path, name: str) -> None:
+    source = write_rows(tmp_path, [official(question="<video>What?", video_path=f"media/{name}")])
+    (tmp_path / "media" / name).parent.mkdir(parents=True, exist_ok=True)
+    write_video(tmp_path / "media" / name)
+    args: JsonObject = {"clues": "videos", "rows": str(source)}
+    assert len(rows_of(prepare(args, tmp_path / "inline.jsonl"))) == 1
+    with pytest.raises(ValueError, match=r"row 1: video .* is too large for its row .*plain name"):
+        prepare(args | {"inline_mib": 0}, tmp_path / "named.jsonl")
+    with pytest.raises(ValueError, match="plain name"):
+        SharedVideo(file=f"media/{name}", sha256="0" * 64)
+
+
+def test_more_videos_than_the_environment_takes_and_a_picture_for_one_are_refused(tmp_path: Path) -> None:
+    rows = [official(video_path=["media/a.png"]), official(video_path=["media/a.mp4"] * 9)]
+    source = write_rows(tmp_path, rows)
+    with pytest.raises(ValueError, match="2 bad rows") as raised:
+        prepare({"clues": "videos", "rows": str(source)}, tmp_path / "out.jsonl")
+    assert "row 1: video 'media/a.png' is a picture: image/png" in str(raised.value)
+    assert "row 2: video_path: 9 videos are more than 8" in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"[{", b'["\xff"]', b"{}"])
+def test_a_list_of_rows_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
+    source = tmp_path / "rows.json"
+    source.write_bytes(content)
+    with pytest.raises(ValueError, match=r"rows\.json'(: not| is no list)"):
+        prepare({"clues": "images", "rows": str(source)}, tmp_path / "out.jsonl")
+
+
+def test_media_that_changed_are_told_by_the_fingerprint(tmp_path: Path) -> None:
+    source = write_rows(tmp_path, [b"{", official(), official("media/none.png", id=8)])
+    args: JsonObject = {"clues": "images", "rows": str(source)}
+    first = fingerprint(args)
+    assert fingerprint(args) == first
+    (tmp_path / "media" / "b.png").write_bytes(png(3, 3))  # which no row names
+    assert fingerprint(args) == first
+    (tmp_path / "media" / "a.png").write_bytes(png(31, 20))
+    second = fingerprint(args)
+    (tmp_path / "media" / "none.png").write_bytes(png(3, 3))
+    assert len({first, second, fingerprint(args)}) == 3
 
 
 def test_another_file_of_rows_is_told_by_its_fingerprint(tmp_path: Path) -> None:
