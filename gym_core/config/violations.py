@@ -88,6 +88,8 @@ def _sentence(details: ErrorDetails, owner: type[BaseModel]) -> str:
         words = [word.strip("' ") for word in str(context["expected"]).replace(" or ", ", ").split(",")]
         return f"{_shown(value)} is not one of {', '.join(words)}{_meant(value, words)}"
     message = without_user_info(details["msg"].removeprefix("Value error, "))
+    if kind == "value_error" and isinstance(value, dict):
+        return f"{message[:1].lower()}{message[1:]}"  # a block's own check, which names its fields
     return f"{_shown(value)}: {message[:1].lower()}{message[1:]}"
 
 

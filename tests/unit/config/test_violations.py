@@ -64,7 +64,7 @@ class Block(Wire):
         ),
         (
             {"url": "x", "limits": {"cpu": 8, "memory_mib": 1}},
-            ("b.limits", "a mapping: too little memory for so many cores"),
+            ("b.limits", "too little memory for so many cores"),
         ),
         ({"url": "x", "mode": "http://u:p@h/v1"}, ("b.mode", "'http://****@h/v1' is not one of fast, exact")),
         ({"url": "x", "urls": "ftp://y"}, ("b.urls", "'ftp://y': not a plain address")),
