@@ -36,10 +36,11 @@ def settle(house: House, name: str, *, args: str = "") -> None:
     config.write_text(text.replace("seed: 0, per_kind: 6", args or "seed: 5, per_kind: 1"))
 
 
-async def play(house: House, name: str, *words: str) -> tuple[Ended, list[JsonObject]]:
+async def play(house: House, name: str, *words: str, prepares: bool = True) -> tuple[Ended, list[JsonObject]]:
     output = house.folder / "out" / "x.jsonl"
-    prepared = await house.run("eval", "prepare", "--benchmark", name, *words)
-    assert prepared.code == 0, prepared.err
+    if prepares:
+        prepared = await house.run("eval", "prepare", "--benchmark", name, *words)
+        assert prepared.code == 0, prepared.err
     ended = await house.run(
         "eval", "run", "--benchmark", name, "--model-type", "scripted_model", "--output", str(output), *words,
         timeout_s=240,
@@ -149,7 +150,8 @@ async def test_videos_in_a_shared_folder_are_read_and_one_that_is_another_masks_
     changed, _ = sorted(source.parent.glob("*.mp4"))
     changed.write_bytes(changed.read_bytes() + b"\0")
     shutil.rmtree(house.folder / "out")
-    ended, rows = await play(house, "pyvision_video", shared, "++reuse_existing_data_preparation=true")
+    reuse = "++reuse_existing_data_preparation=true"
+    ended, rows = await play(house, "pyvision_video", shared, reuse, prepares=False)
     by_id = {row["task_id"]["task_id"]: row for row in rows}
     masked = by_id.pop(changed.stem)
     assert (masked["reward"], masked["failure_kind"]) == (None, "invalid_task")
