@@ -16,6 +16,7 @@ MAX_CHARS = 1000
 
 _THOUGHTS_END = "</think>"
 _TAG = re.compile(r"</?[A-Za-z_][A-Za-z0-9_]{0,40}\s{0,8}/?>")
+_EMPTY = re.compile(rf"(?<!{OPEN}){OPEN}\s*{CLOSE}")
 _BOX = r"\boxed"
 
 
@@ -40,10 +41,16 @@ class FinalAnswer:
     form: Form
 
 
+def _without_empty(said: str) -> str:
+    """From the first pair of tags on that holds something, if one follows those that hold nothing."""
+    rest = _EMPTY.sub("", said)
+    return rest if OPEN in rest else said
+
+
 def read_answer(final_text: str) -> FinalAnswer:
     """Of the message that ends the rollout; what it thought before `</think>` is no part of it."""
     said = final_text.rpartition(_THOUGHTS_END)[2]
-    _, found, rest = said.partition(OPEN)
+    _, found, rest = _without_empty(said).partition(OPEN)
     if not found:
         return FinalAnswer(None, Form.NONE)
     # Engines that stop at the closing tag leave it out.

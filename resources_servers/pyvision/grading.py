@@ -93,7 +93,7 @@ async def grade(task: PyVisionTask, reply: ResponsesReply, rules: Rules) -> Veri
     return Verification(
         reward=accuracy,
         reward_components={ACCURACY: accuracy},
-        shaping={TOOL_USE: rules.tool_reward.rate * turns * accuracy},
+        shaping={TOOL_USE: round(rules.tool_reward.rate * turns * accuracy, 9)},
         details=columns | matched.columns(),
     )
 
