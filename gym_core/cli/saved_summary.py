@@ -106,6 +106,7 @@ def _summary_of(run: "ScoredRun") -> "RunSummary":
 
 
 def _table_of(runs: "Sequence[ScoredRun]") -> "ScoreTable":
+    from gym_core.comparison.pairing import shared_names
     from gym_core.statistics.babyvision import TableRun, babyvision_table
 
     for run in runs:
@@ -114,7 +115,10 @@ def _table_of(runs: "Sequence[ScoredRun]") -> "ScoreTable":
                 f"{run.path}: its tasks have no `category`, which the table is by; leave --table out for other numbers"
             )
     return babyvision_table(
-        [TableRun(name, run.outcomes, run.planned) for name, run in zip(_names(runs), runs, strict=True)]
+        [
+            TableRun(name, run.outcomes, run.planned, task_names)
+            for name, run, task_names in zip(_names(runs), runs, shared_names(runs), strict=True)
+        ]
     )
 
 

@@ -1,7 +1,7 @@
 """Which task of one run is which of the other: by content, and where that differs by the row of the dataset."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gym_core.comparison.scored_run import ScoredRun, ScoredTask
@@ -80,6 +80,25 @@ def pair_tasks(a: ScoredRun, b: ScoredRun) -> PairedTasks:
             pairs.append(TaskPair(task, twin))
     only_in = (len(a.tasks) - len(pairs), len(b.tasks) - len(pairs))
     return PairedTasks(pairs, changed, *only_in, knows_missing=(bool(a.planned), bool(b.planned)))
+
+
+def shared_names(runs: Sequence[ScoredRun]) -> list[Mapping[str, str]]:
+    """Of each run, a name by task hash; the tasks that pair have one, which is the hash in the first run with it.
+
+    Two tasks of one run never share a name.
+    """
+    names: list[Mapping[str, str]] = []
+    for run in runs:
+        own: dict[str, str] = {}
+        taken: set[str] = set()
+        for earlier, earlier_names in zip(runs, names, strict=False):
+            for pair in pair_tasks(earlier, run).pairs:
+                name = earlier_names[pair.a.task_hash]
+                if pair.b.task_hash not in own and name not in taken:
+                    own[pair.b.task_hash] = name
+                    taken.add(name)
+        names.append({task_hash: own.get(task_hash, task_hash) for task_hash in run.tasks})
+    return names
 
 
 def _by_unique_row_id(tasks: Iterable[ScoredTask]) -> dict[str, ScoredTask]:

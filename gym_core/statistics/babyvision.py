@@ -3,8 +3,8 @@ overall, for each of its four types and for each subtype, in the paper's order.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 
 from gym_core.statistics.outcome import Outcome, PlannedRollout
@@ -57,6 +57,8 @@ class TableRun:
     name: str
     outcomes: Sequence[Outcome]
     planned: Sequence[PlannedRollout]
+    task_names: Mapping[str, str] = field(default_factory=dict)
+    """By task hash, where that differs from another run's: tasks of one name are one task of the table."""
 
 
 def babyvision_table(runs: Sequence[TableRun]) -> ScoreTable:
@@ -70,7 +72,7 @@ def babyvision_table(runs: Sequence[TableRun]) -> ScoreTable:
         ScoreRow(
             category=kind[0],
             subtype=kind[1],
-            tasks=len(set().union(*(column.tasks[kind] for column in columns))),
+            tasks=len(set().union(*(column.names(kind) for column in columns))),
             expected_tasks=_expected(kind),
             cells=[column.cell(kind) for column in columns],
         )
@@ -84,6 +86,7 @@ class _Column:
 
     def __init__(self, run: TableRun) -> None:
         self.tasks: dict[Kind, set[str]] = defaultdict(set)
+        self._names = run.task_names
         self._rewards: dict[Kind, dict[tuple[str, int], float | None]] = defaultdict(dict)
         for outcome in run.outcomes:
             for kind in _kinds_of(outcome):
@@ -103,6 +106,9 @@ class _Column:
             unfinished_passes=len(passes) - len(finished),
             passes_are_finished=bool(finished),
         )
+
+    def names(self, kind: Kind) -> set[str]:
+        return {self._names.get(task_hash, task_hash) for task_hash in self.tasks[kind]}
 
     def cell(self, kind: Kind) -> ScoreCell:
         rewards = self._rewards[kind]

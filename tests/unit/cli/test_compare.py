@@ -12,7 +12,7 @@ from gym_core.types.comparison import Comparison
 from gym_core.types.summary import Summary
 from gym_core.viewer.run import run_id
 from tests.fakes.hostile_run import SEEN, hidden_in, write_hostile_run
-from tests.fakes.made_run import MadeRun
+from tests.fakes.made_run import MadeRollout, MadeRun, MadeTask
 from tests.fakes.made_runs import made_rollout, write_pair, write_small_run, write_uneven_run
 
 Captured = pytest.CaptureFixture[str]
@@ -130,6 +130,15 @@ def test_the_papers_table_has_a_row_for_each_subtype_and_a_column_for_each_run(
     assert "uneven: 8 tasks, the benchmark has 388: not comparable with published figures" in lines
     assert any(line.startswith("small: one pass, so no deviation") for line in lines)
     assert "uneven: 3 unfinished passes used, for none is finished" in lines
+
+
+def test_the_table_counts_a_task_once_that_runs_ask_in_other_words(tmp_path: Path, capsys: Captured) -> None:
+    runs = [MadeRun(tmp_path, name) for name in ("opencode", "pyvision")]
+    for run, words in zip(runs, ("What is it?", "Use image_clue_0. What is it?"), strict=True):
+        task = MadeTask(words, "1", fields={"question": "What is it?"})
+        run.write([MadeRollout(task, answer="1", reward=1.0)])
+    lines = summarized(capsys, *(run.path for run in runs), "--table", "babyvision").splitlines()
+    assert lines[2].split()[:4] == ["Overall", "1", "of", "388"]
 
 
 def test_the_difference_with_and_without_tools_is_on_the_same_rows_by_type(tmp_path: Path, capsys: Captured) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gym_core.comparison.compare import compare_runs
-from gym_core.comparison.pairing import pair_tasks
+from gym_core.comparison.pairing import pair_tasks, shared_names
 from gym_core.comparison.scored_run import ScoredRun, print_of, read_scored_run
 from gym_core.datasets.images import PreparedImage
 from gym_core.datasets.visual_question import VisualQuestion, to_task_row
@@ -147,3 +147,12 @@ def test_runs_without_a_common_task_are_refused_with_an_example_of_each(tmp_path
     changed = scored(tmp_path, "c", tried(task(1, gold="7"), 1.0))
     with pytest.raises(ConfigError, match="1 rows have the same id, but another question or answer key"):
         compare_runs(a, changed)
+
+
+def test_a_row_that_three_runs_ask_in_other_words_has_one_name_and_two_tasks_of_a_run_never_do(tmp_path: Path) -> None:
+    asked = [task(1, question=words) for words in ("first", "second", "third")]
+    a, b, c = (scored(tmp_path, name, tried(made, 1.0)) for name, made in zip("abc", asked, strict=True))
+    ((name,), (of_b,), (of_c,)) = (names.values() for names in shared_names([a, b, c]))
+    assert (name, of_b, of_c) == (next(iter(a.tasks)),) * 3
+    both = scored(tmp_path, "both", tried(asked[0], 1.0), tried(asked[1], 1.0))
+    assert len(set(shared_names([a, b, both])[2].values())) == 2
