@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from .arguments import AsBox, AsPoint, Color, Whole
-from .contract import Made, Pixels, View, listed, made
+from .contract import MAX_DRAWN, MAX_LISTED, Made, Pixels, View, listed, made
 from .drawing import RED, Rgb
 from .places import Box, Point
 
@@ -51,17 +51,22 @@ def count_color(
 ) -> Made:
     """Count the connected parts of an image that have a colour; each is framed and numbered, largest first."""
     inside = _like(view, color, tolerance).astype(np.uint8)
-    _, _, stats, _ = cv2.connectedComponentsWithStats(inside, connectivity=8)
-    parts = sorted((row for row in stats[1:].tolist() if row[cv2.CC_STAT_AREA] >= min_area), key=lambda row: -row[4])
+    stats = cv2.connectedComponentsWithStats(inside, connectivity=8)[2][1:]
+    large = stats[stats[:, cv2.CC_STAT_AREA] >= min_area]
+    parts = large[np.argsort(-large[:, cv2.CC_STAT_AREA], kind="stable")]
     picture = view.image.copy()
     draw = ImageDraw.Draw(picture)
-    told = []
-    for number, (left, top, width, height, area) in enumerate(parts, start=1):
+    for number, (left, top, width, height, _) in enumerate(parts[:MAX_DRAWN].tolist(), start=1):
         draw.rectangle([left, top, left + width - 1, top + height - 1], outline=RED)
         draw.text((left + 2, top + 1), str(number), fill=RED)
-        told.append(f"{view.said_box(Box(left, top, left + width, top + height))}: area {area} px")
+    told = [
+        f"{view.said_box(Box(left, top, left + width, top + height))}: area {area} px"
+        for left, top, width, height, area in parts[:MAX_LISTED].tolist()
+    ]
     text = f"{len(parts)} connected parts of {view.name} are within {tolerance} of {_said(color)}."
-    return made(f"{text}\n{listed(told)}\n", picture)
+    if len(parts) > MAX_DRAWN:
+        text += f" The {MAX_DRAWN} largest are framed."
+    return made(f"{text}\n{listed(told, count=len(parts))}\n", picture)
 
 
 def dominant_colors(view: View, count: Annotated[int, Whole(1, 16, "At most so many")] = 5) -> Made:

@@ -19,6 +19,8 @@ MAX_SIDE = 8192
 """Of a picture that a tool makes."""
 MAX_LISTED = 20
 """Findings that a reply names one by one; the rest are counted."""
+MAX_DRAWN = 300
+"""Findings that are drawn one by one: of more the picture shows nothing, and they can be a million."""
 
 
 class ImageToolError(Exception):
@@ -97,10 +99,11 @@ def check_size(width: float, height: float) -> None:
         )
 
 
-def listed(findings: Iterable[str]) -> str:
-    """One a line, the first few; how many more there are."""
+def listed(findings: Iterable[str], *, count: int | None = None) -> str:
+    """One a line, the first few; how many more there are. `count` of them, where only the first ones are given."""
     lines = list(findings)
-    more = [f"and {len(lines) - MAX_LISTED} more"] if len(lines) > MAX_LISTED else []
+    total = len(lines) if count is None else count
+    more = [f"and {total - MAX_LISTED} more"] if total > MAX_LISTED else []
     return "\n".join([*lines[:MAX_LISTED], *more])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from .arguments import AsBox, Choice, Number, Whole
-from .contract import ImageToolError, Made, Pixels, View, listed, made
+from .contract import MAX_LISTED, ImageToolError, Made, Pixels, View, listed, made
 from .drawing import RED
 from .places import Box, Point
 
@@ -84,13 +84,13 @@ def contours(
     outlines = [(cv2.contourArea(outline) / searched.scale**2, outline) for outline in found]
     kept = sorted((pair for pair in outlines if pair[0] >= min_area), key=lambda pair: -pair[0])
     lines = []
-    for area, outline in kept:
+    for area, outline in kept[:MAX_LISTED]:
         corners = len(cv2.approxPolyDP(outline, 0.02 * cv2.arcLength(outline, True), True))
         box = searched.box(*cv2.boundingRect(outline))
         lines.append(f"{view.said_box(box)}: area {area:.0f} px, {corners} corners")
     picture = searched.pixels.copy()
     cv2.drawContours(picture, [outline for _, outline in kept], -1, RED, _LINE_WIDTH)
-    return made(f"{len(kept)} outlines in {view.name}, largest first.\n{listed(lines)}\n", picture)
+    return made(f"{len(kept)} outlines in {view.name}, largest first.\n{listed(lines, count=len(kept))}\n", picture)
 
 
 def components(
@@ -102,15 +102,26 @@ def components(
     searched = _Searched.of(view)
     count, labels, stats, _ = cv2.connectedComponentsWithStats(searched.things(ink), connectivity=8)
     areas = stats[:, cv2.CC_STAT_AREA] / searched.scale**2
-    kept = [index for index in np.argsort(-areas, kind="stable") if index > 0 and areas[index] >= min_area]
+    ranked = np.argsort(-areas, kind="stable")
+    kept = ranked[(ranked > 0) & (areas[ranked] >= min_area)]
     lines = [
-        f"{view.said_box(searched.box(*map(float, stats[index][:4])))}: area {areas[index]:.0f} px" for index in kept
+        f"{view.said_box(searched.box(*map(float, stats[index][:4])))}: area {areas[index]:.0f} px"
+        for index in kept[:MAX_LISTED]
     ]
     colors = np.zeros((count, 3), dtype=np.uint8)
-    for order, index in enumerate(kept):
-        hue = np.array([[[order * 67 % 180, 255, 255 - order % 3 * 60]]], dtype=np.uint8)
-        colors[index] = cv2.cvtColor(hue, cv2.COLOR_HSV2RGB)[0, 0]
-    return made(f"{len(kept)} connected {ink} parts in {view.name}, largest first.\n{listed(lines)}\n", colors[labels])
+    colors[kept] = _distinct_colors(len(kept))
+    text = f"{len(kept)} connected {ink} parts in {view.name}, largest first."
+    return made(f"{text}\n{listed(lines, count=len(kept))}\n", colors[labels])
+
+
+def _distinct_colors(count: int) -> Pixels:
+    """(count, 3): colours whose neighbours in the list are far apart."""
+    if not count:
+        return np.zeros((0, 3), dtype=np.uint8)
+    order = np.arange(count)
+    hues = np.stack([order * 67 % 180, np.full(count, 255), 255 - order % 3 * 60], axis=-1).astype(np.uint8)
+    colors: Pixels = cv2.cvtColor(hues[:, None], cv2.COLOR_HSV2RGB)[:, 0]
+    return colors
 
 
 def lines(

@@ -65,4 +65,4 @@ def _session_tool(tool: ImageTool, coordinates: Coordinates) -> Tool[Any]:
         told = "".join(f"\n{told_number(number)}" for number in numbers)
         return ToolOutput([*made.images, made.text + told])
 
-    return Tool(tool.name, tool.description, Arguments, call)
+    return Tool(tool.name, tool.description, Arguments, call, late_is_told=True)

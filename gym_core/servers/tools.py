@@ -10,7 +10,8 @@
             return [Tool("zoom", "Enlarge a part of the image.", ZoomArguments, zoom)]
 
 A model's mistake (no such tool, arguments that do not fit, `ToolError`) is told to the model. Any other error of a tool
-is a bug of ours and masks the sample. Grade from `submission.response`, which holds calls and results: a saved run is
+is a bug of ours and masks the sample, and so is a call that takes too long, but where `late_is_told` says that this is
+the model's doing. Grade from `submission.response`, which holds calls and results: a saved run is
 graded again without its tools having run.
 """
 
@@ -35,7 +36,7 @@ from gym_core.servers.image_shelf import ImageShelf, ShelfFull, ShelfLimits
 from gym_core.servers.resources import ResourcesServer, ResourcesServerConfig, ResourcesSession, TaskT
 from gym_core.types.responses import InputImage, InputPart, InputText
 from gym_core.types.session import SeedSessionRequest
-from gym_core.types.tool import ToolAccess, ToolFunction, ToolReply, ToolRequest
+from gym_core.types.tool import REFUSED, ToolAccess, ToolFunction, ToolReply, ToolRequest
 from gym_core.types.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class ToolOutput:
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Tool(Generic[ArgumentsT]):
     arguments: type[ArgumentsT]
     run: "Callable[[ToolSession[Any], ArgumentsT], ToolOutput | Awaitable[ToolOutput]]"
     """A plain function runs in a thread; an async one on the loop, which it must not block. One at a time a session."""
+    late_is_told: bool = False
+    """How long it takes is up to what the model asks: a call past the time limit is told to the model, not masked."""
 
     def as_function(self) -> ToolFunction:
         return ToolFunction(name=self.name, description=self.description, parameters=schema_of(self.arguments))
@@ -111,6 +115,21 @@ class ToolSession(ResourcesSession, Generic[TaskT]):
     """By call id."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a tool runs or an image is put on the shelf."""
+    thread: "asyncio.Future[Any] | None" = None
+    """What runs for this session in a thread. No time limit stops a thread, so it may go on behind a late call."""
+
+    async def in_thread(self, work: Callable[..., ResultT], *arguments: Any) -> ResultT:
+        """What the work gives. Cancelled, it leaves the thread running."""
+        running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+        self.thread = running
+        return await asyncio.shield(running)
+
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for what a late call left running, so that a session has one thread. Raises ToolError if it stays."""
+        if self.thread is not None and not self.thread.done():
+            _, still_running = await asyncio.wait([self.thread], timeout=timeout_s)
+            if still_running:
+                raise ToolError("an earlier call, which took too long, still runs: answer with what you know")
 
 
 @dataclass
@@ -132,7 +151,7 @@ class _Result:
 class ToolResourcesServerConfig(ResourcesServerConfig):
     tool_images: ShelfLimits = ShelfLimits()
     tool_timeout_s: float = Field(default=60.0, gt=0)
-    """Of one call; past it the tool is taken for broken, and the sample masked."""
+    """Of one call; past it the tool is taken for broken, and the sample masked, but see `Tool.late_is_told`."""
 
 
 ToolConfigT = TypeVar("ToolConfigT", bound=ToolResourcesServerConfig)
@@ -223,12 +242,12 @@ class ToolResourcesServer(ResourcesServer[TaskT, ToolConfigT]):
 
     async def _run(self, session: ToolSession[TaskT], asked: ToolRequest) -> _Result:
         try:
-            async with session.turn, asyncio.timeout(self.config.tool_timeout_s):
+            async with session.turn:
+                await session.settle(self.config.tool_timeout_s)
                 tool, arguments = _read_call(session.tools, asked)
-                output = await _output(tool, session, arguments)
-                parts = await asyncio.to_thread(_shelve, session.shelf, output)
+                return await self._made(session, tool, arguments)
         except (ToolError, ShelfFull) as mistake:
-            return _Result((f"Error: {mistake}",), is_error=True)
+            return _Result((f"{REFUSED}{mistake}",), is_error=True)
         except EpisodeError:
             raise
         except TimeoutError as error:
@@ -236,6 +255,21 @@ class ToolResourcesServer(ResourcesServer[TaskT, ToolConfigT]):
         except Exception as bug:
             log.exception("tool raised", extra={"tool": asked.name})
             raise _broken(asked, f"{type(bug).__name__}: {bug}") from bug
+
+    async def _made(self, session: ToolSession[TaskT], tool: Tool[Any], arguments: ToolArguments) -> _Result:
+        """Raises TimeoutError for a call that takes too long, ToolError where that is told."""
+        limit = asyncio.timeout(self.config.tool_timeout_s)
+        try:
+            async with limit:
+                output = await _output(tool, session, arguments)
+                parts = await session.in_thread(_shelve, session.shelf, output)
+        except TimeoutError as late:
+            if not (limit.expired() and tool.late_is_told):
+                raise
+            raise ToolError(
+                f"{tool.name} had no result within {self.config.tool_timeout_s:g} s: ask for less, such as a smaller"
+                " part of the image"
+            ) from late
         return _Result(parts, ends=output.ends)
 
 
@@ -260,7 +294,7 @@ def _read_call(tools: dict[str, Tool[Any]], asked: ToolRequest) -> tuple[Tool[An
 
 async def _output(tool: Tool[Any], session: ToolSession[Any], arguments: ToolArguments) -> ToolOutput:
     is_async = inspect.iscoroutinefunction(tool.run)
-    found = tool.run(session, arguments) if is_async else await asyncio.to_thread(tool.run, session, arguments)
+    found = tool.run(session, arguments) if is_async else await session.in_thread(tool.run, session, arguments)
     return await found if inspect.isawaitable(found) else found
 
 

@@ -10,6 +10,9 @@ from gym_core.types.wire import BulkyWire, JsonObject, Wire
 
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")]
 
+REFUSED = "Error: "
+"""How the words begin that a call gives which was not run; a trajectory tells it by them."""
+
 
 class ToolFunction(Wire):
     """One tool as a model is told of it."""

@@ -6,6 +6,7 @@ async with tool_house() as house:
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -55,11 +56,14 @@ class CutServer(ToolResourcesServer[TaskData, ToolResourcesServerConfig]):
         self.ran: list[str] = []
         self.go_on = asyncio.Event()
         """What `wait` waits for."""
+        self.rest = threading.Event()
+        """What `toil`, in its thread, waits for."""
 
     def list_tools(self, task: TaskData) -> list[Tool[Any]]:
         return [
             Tool("cut", "Cuts the image.", CutArguments, self._cut),
             Tool("wait", "Waits.", NoArguments, self._wait),
+            Tool("toil", "Works long.", NoArguments, self._toil, late_is_told=True),
             Tool("refuse", "Refuses.", NoArguments, self._refuse),
             Tool("break", "Breaks.", NoArguments, self._break),
             Tool("blow", "Makes a large picture.", NoArguments, self._blow),
@@ -79,6 +83,11 @@ class CutServer(ToolResourcesServer[TaskData, ToolResourcesServerConfig]):
         self.ran.append("wait")
         await self.go_on.wait()
         return ToolOutput(["waited"])
+
+    def _toil(self, session: ToolSession[TaskData], _: NoArguments) -> ToolOutput:
+        self.ran.append("toil")
+        self.rest.wait(30)
+        return ToolOutput(["toiled"])
 
     def _refuse(self, session: ToolSession[TaskData], _: NoArguments) -> ToolOutput:
         raise ToolError("not today")
@@ -122,4 +131,7 @@ async def tool_house(**config: object) -> AsyncIterator[ToolHouse]:
     server = CutServer(ToolResourcesServerConfig.model_validate(config), context)
     async with HttpPool() as pool, serving(server.make_app()) as url:
         server.context = ServerContext(part.model_copy(update={"url": url}), context.pool)
-        yield ToolHouse(url, server, pool)
+        try:
+            yield ToolHouse(url, server, pool)
+        finally:
+            server.rest.set()

@@ -32,6 +32,17 @@ def disc() -> Image.Image:
     return image
 
 
+def speckles() -> Image.Image:
+    """22 500 white dots on black, in rows, none of which touches another."""
+    dot = Image.new("L", (2, 2), "black")
+    dot.putpixel((0, 0), 255)
+    image = Image.new("RGB", (300, 300), "black")
+    for top in range(0, 300, 2):
+        for left in range(0, 300, 2):
+            image.paste(dot, (left, top))
+    return image
+
+
 def stripes() -> Image.Image:
     """A long level line in black."""
     image = two_squares()

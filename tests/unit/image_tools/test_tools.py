@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from gym_core.image_tools import Coordinates, image_tools, run
-from tests.unit.image_tools.pictures import disc, one_square, stripes, two_squares
+from tests.unit.image_tools.pictures import disc, one_square, speckles, stripes, two_squares
 
 Look = Callable[[Image.Image], bool]
 
@@ -251,6 +251,32 @@ def test_a_tool_says_and_shows_what_it_should(case: Case) -> None:
     assert all(case.shows(image) for image in made.images)
     assert [picture.tobytes() for picture in pictures] == before
     assert not any(image is picture for image in made.images for picture in pictures)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("count_color", {"color": "white", "min_area": 1}),
+        ("components", {"ink": "bright", "min_area": 1}),
+        ("contours", {"ink": "bright", "min_area": 0}),
+    ],
+)
+def test_of_thousands_of_findings_all_are_counted_and_the_first_are_told(
+    tool: str, arguments: dict[str, object]
+) -> None:
+    told = run(tool, [speckles()], arguments).text
+    assert told.startswith("22500 ")
+    assert "\nand 22480 more\n" in told
+    assert len(told.splitlines()) == 23
+
+
+def test_of_thousands_of_parts_some_hundred_are_framed_and_the_text_says_so() -> None:
+    made = run("count_color", [speckles()], {"color": "white", "min_area": 1})
+    assert "The 300 largest are framed." in made.text
+    picture = np.asarray(made.images[0])
+    assert (picture[:4] != np.asarray(speckles())[:4]).any()
+    assert (picture[40:] == np.asarray(speckles())[40:]).all()  # 150 dots a row
+    assert "framed" not in run("count_color", [two_squares()], {"color": "red"}).text
 
 
 KEEPING = [case for case in CASES if case.size and image_tools()[case.tool].keeps_places]

@@ -108,7 +108,7 @@ async def test_an_id_is_good_for_one_call(house: ToolHouse) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "says"),
     [
-        ("fly", {}, "there is no tool 'fly'; there are: cut, wait, refuse, break, blow, finish"),
+        ("fly", {}, "there is no tool 'fly'; there are: cut, wait, toil, refuse, break, blow, finish"),
         ("cut", "{", "the arguments of cut do not fit: "),
         ("cut", "[1]", "the arguments of cut do not fit: "),
         ("cut", "", "left: Field required"),
@@ -143,6 +143,26 @@ async def test_a_tool_that_takes_too_long_is_our_failure() -> None:
         with pytest.raises(EpisodeError, match=r"no result within 0.01 s") as caught:
             await ask(house, await house.seed(), "wait")
         assert caught.value.kind is FailureKind.VERIFIER_ERROR
+
+
+async def test_a_call_that_takes_as_long_as_the_model_asks_for_is_told_to_the_model() -> None:
+    async with tool_house(tool_timeout_s=0.01) as house:
+        access = await house.seed()
+        late = await ask(house, access, "toil")
+        assert (late.is_error, told(late)[:42]) == (True, "Error: toil had no result within 0.01 s: a")
+        # Its thread goes on, so nothing else of the session runs beside it.
+        behind = await ask(house, access, "toil", call_id="c2")
+        assert (behind.is_error, "still runs" in told(behind), house.server.ran) == (True, True, ["toil"])
+        # Another session has its own.
+        assert told(await ask(house, await house.seed("s2"), "finish")) == "bye"
+
+
+async def test_a_session_goes_on_when_the_late_call_is_done() -> None:
+    async with tool_house(tool_timeout_s=0.1) as house:
+        access = await house.seed()
+        assert (await ask(house, access, "toil")).is_error
+        house.server.rest.set()
+        assert told(await ask(house, access, "toil", call_id="c2")) == "toiled"
 
 
 async def test_a_tool_may_end_the_episode(house: ToolHouse) -> None:
