@@ -115,6 +115,20 @@ async def test_a_fault_that_stays_ends_in_one_answer_that_no_harness_repeats(
     assert (call.outcome, call.failure_kind) == (CallOutcome.FAILED, FailureKind.MODEL_UNAVAILABLE)
 
 
+async def test_whole_answers_that_are_no_completions_are_asked_for_three_times_and_the_harness_is_told_why(
+    endpoint: ScriptedEndpoint, tmp_path: Path
+) -> None:
+    async with vllm_proxy(endpoint, tmp_path, retry={"max_attempts": 8}) as proxy:
+        session = await proxy.open_session()
+        endpoint.fail_always(Fault.NO_CHOICES)
+        told = (await session.chat(chat())).json()["error"]["message"]
+    assert told.startswith(
+        "the model endpoint failed (no whole answer, 3 attempts): the answer is whole, and has no `choice"
+    )
+    assert told.endswith("change the engine's settings, or put a gateway before it")
+    assert len(endpoint.requests) == 3
+
+
 async def test_a_session_counts_as_many_calls_as_its_capture_has_whatever_became_of_them(
     endpoint: ScriptedEndpoint, proxy: Proxy
 ) -> None:

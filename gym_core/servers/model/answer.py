@@ -17,6 +17,14 @@ import msgspec
 import numpy as np
 
 from gym_core.capture.recorder import CallTokens, Ids
+from gym_core.servers.model.answer_form import (
+    BrokenAnswer,
+    TextPart,
+    WrongForm,
+    arguments_text,
+    content_text,
+    fault_of,
+)
 from gym_core.servers.model.messages import IssuedCall
 from gym_core.servers.model.prompt_ids import PromptMemory
 from gym_core.types.model_call import CallAnswer, CalledTool, CaptureGap
@@ -40,16 +48,12 @@ _BARE_NUMBER = re.compile(rb'("logprob"\s*:\s*)(?:NaN|-?Infinity)')
 """No JSON, but what some servers write. Generated text cannot look like it: its quotes are escaped."""
 
 
-class BrokenAnswer(Exception):
-    """What came is not a whole answer; asking again may help. The message may quote it: mask it before it is shown."""
-
-
 _ABSENT = msgspec.Raw(b"")
 
 
 class _FunctionDelta(msgspec.Struct, gc=False):
     name: str | None = None
-    arguments: str | None = None
+    arguments: msgspec.Raw = _ABSENT
 
 
 class _CallDelta(msgspec.Struct, gc=False):
@@ -59,7 +63,7 @@ class _CallDelta(msgspec.Struct, gc=False):
 
 
 class _Delta(msgspec.Struct, gc=False):
-    content: str | None = None
+    content: str | list[TextPart] | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
     refusal: str | None = None
@@ -181,6 +185,8 @@ class _Gathered:
     reasoning_field: Literal["reasoning", "reasoning_content"] = "reasoning_content"
     calls: dict[int, list[str]] = field(default_factory=dict)
     """Index to [id, name, pieces of arguments...]."""
+    whole_calls: set[int] = field(default_factory=set)
+    """Indices of those whose arguments came as an object."""
     finish_reason: str | None = None
     usage: _Usage | None = None
     prompt_ids: Ids | None = None
@@ -217,7 +223,7 @@ class _Gathered:
         if said is None:
             return
         if said.content or said.refusal:
-            self.content.append(said.content or said.refusal or "")
+            self.content.append(content_text(said.content) or said.refusal or "")
         if said.reasoning_content:
             self.reasoning.append(said.reasoning_content)
         elif said.reasoning:
@@ -232,9 +238,16 @@ class _Gathered:
         found[0] = found[0] or call.id or ""
         if call.function:
             found[1] = found[1] or call.function.name or ""
-            found.append(call.function.arguments or "")
+            text, is_whole = arguments_text(call.function.arguments)
+            if text and (index in self.whole_calls or (is_whole and any(found[2:]))):
+                raise WrongForm("a tool call's `function.arguments` is an object and has more pieces")
+            if is_whole:
+                self.whole_calls.add(index)
+            found.append(text)
 
     def finish(self) -> Answer:
+        if not self.finish_reason and self.has_done:
+            raise WrongForm("the answer is whole, and has no `choices[0].finish_reason`")
         if not self.finish_reason:
             raise BrokenAnswer("the answer ended without a finish reason")
         calls = tuple(
@@ -358,7 +371,7 @@ def _decode(data: bytes) -> _Chunk:
         plain = _BARE_NUMBER.sub(rb"\1null", data)
         if plain != data:
             return _decode(plain)
-        raise BrokenAnswer(f"not a completion: {str(error)[:MAX_ERROR_BYTES]}") from error
+        raise fault_of(error, data) from error
 
 
 def quotes_list_content(text: bytes) -> bool:

@@ -16,12 +16,12 @@ from gym_core.http.upstream import Upstream, UpstreamError, UpstreamReply, Upstr
 from gym_core.servers.model.answer import (
     MAX_ERROR_BYTES,
     Answer,
-    BrokenAnswer,
     PartialAnswer,
     read_object,
     read_partial,
     read_stream,
 )
+from gym_core.servers.model.answer_form import BrokenAnswer, WrongForm
 from gym_core.servers.model.clock import Clock
 from gym_core.servers.model.config import EndpointSettings, RetryConfig
 from gym_core.servers.model.policy_gate import PolicyGate
@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 MAX_ANSWER_BYTES = 256 << 20
 MAX_ADAPTATIONS = 5
 """Times that one call is asked differently because the endpoint said how."""
+MAX_WRONG_FORMS = 3
+"""Times that one call is asked when whole answers come that are no completions: asking again hardly helps."""
 _OFF_LOOP_BYTES = 1 << 20
 """An answer larger than this is decoded in a thread."""
 _BUSY = 429
@@ -62,13 +64,21 @@ class EndpointFault(Exception):
     """
 
     def __init__(
-        self, message: str, *, status: int | None = None, retry_after: str | None = None, is_gone: bool = False
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: str | None = None,
+        is_gone: bool = False,
+        wrong_form: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after
         self.is_gone = is_gone or status in _GONE
         """Not there at all, rather than wrong in what it said."""
+        self.wrong_form = wrong_form
+        """What is no completion in an answer that came whole, in words for everybody; "" of any other fault."""
         self.is_transient = status is None or status in _TRANSIENT or status >= 500
 
 
@@ -171,7 +181,7 @@ class EndpointPool:
     ) -> ResultT:
         """What `consume` makes of a 200. Whatever it raises but EndpointFault ends the call."""
         deadline = self._clock.monotonic() + self._retry.patience_s
-        adaptations = n_counted = n_turned_away = 0
+        adaptations = n_counted = n_turned_away = n_wrong_forms = 0
         question = _Question(body)
         while True:
             endpoint = self._choose(affinity, n_turned_away)
@@ -188,6 +198,7 @@ class EndpointPool:
                 progress.last_byte_at = progress.first_byte_s = None
                 # A busy endpoint is no broken one: only the patience bounds how often it is asked.
                 n_counted += fault.status != _BUSY
+                n_wrong_forms += bool(fault.wrong_form)
                 if fault.is_gone:
                     endpoint.rests_until = self._clock.monotonic() + REST_S
                 else:
@@ -195,7 +206,7 @@ class EndpointPool:
                 pause_s = self._pause(progress.faults, fault.retry_after)
                 # A pause of the policy takes none of the call's patience.
                 is_late = self._clock.monotonic() + pause_s > deadline + progress.held_s
-                is_last = n_counted >= self._retry.max_attempts or is_late
+                is_last = n_counted >= self._retry.max_attempts or n_wrong_forms >= MAX_WRONG_FORMS or is_late
                 if is_last or not fault.is_transient:
                     raise
                 log.warning("endpoint fault", extra={"attempt": progress.attempts, "fault": str(fault)[:200]})
@@ -255,7 +266,8 @@ class EndpointPool:
                 status = 504 if error.trouble is UpstreamTrouble.SILENT else None
                 raise EndpointFault(self.settings.masked(str(error))[:500], status=status, is_gone=True) from error
             except BrokenAnswer as error:
-                raise EndpointFault(f"{endpoint.url}: {self.settings.masked(str(error))[:300]}") from error
+                said = f"{endpoint.url}: {self.settings.masked(str(error))[:600]}"
+                raise EndpointFault(said, wrong_form=str(error) if isinstance(error, WrongForm) else "") from error
         progress.last_byte_at = None
         progress.policy_version_end = self.gate.version
         endpoint.rests_until = 0.0

@@ -234,7 +234,8 @@ class ChatProxy:
         if isinstance(failure, Refusal):
             return failure
         how = f"HTTP {failure.status}" if failure.status else "no whole answer"
-        return model_unavailable(f"the model endpoint failed ({how}, {call.progress.attempts} attempts)")
+        why = f": {failure.wrong_form}" if failure.wrong_form else ""
+        return model_unavailable(f"the model endpoint failed ({how}, {call.progress.attempts} attempts){why}")
 
     def _record_abandoned(self, call: Call) -> None:
         blame = self._blame_for_wait(call)

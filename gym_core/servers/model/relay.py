@@ -11,7 +11,8 @@ from starlette.types import Send
 
 from gym_core.errors import FailureKind
 from gym_core.http.upstream import UpstreamError, UpstreamReply, UpstreamTrouble
-from gym_core.servers.model.answer import Answer, BrokenAnswer
+from gym_core.servers.model.answer import Answer
+from gym_core.servers.model.answer_form import BrokenAnswer
 from gym_core.servers.model.asgi import send_start
 from gym_core.servers.model.config import EndpointSettings
 from gym_core.servers.model.endpoint import MAX_ANSWER_BYTES, EndpointFault, EndpointPool, Progress

@@ -13,7 +13,8 @@ from msgspec import Raw
 
 from gym_core.capture.recorder import Ids
 from gym_core.http.upstream import UpstreamReply
-from gym_core.servers.model.answer import Answer, BrokenAnswer
+from gym_core.servers.model.answer import Answer
+from gym_core.servers.model.answer_form import BrokenAnswer
 from gym_core.servers.model.endpoint import EndpointPool, Progress
 from gym_core.servers.model.messages import ReadMessage
 from gym_core.servers.model.prompt_ids import PromptMemory

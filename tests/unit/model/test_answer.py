@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from gym_core.servers.model.answer import (
     MAX_PARTIAL_BYTES,
-    BrokenAnswer,
     as_events,
     as_object,
     read_object,
     read_partial,
     read_stream,
 )
+from gym_core.servers.model.answer_form import BrokenAnswer, WrongForm
 from gym_core.servers.model.prompt_ids import PromptMemory
 from gym_core.types.model_call import CaptureGap
 from gym_core.types.wire import JsonObject
@@ -104,6 +104,50 @@ BROKEN = {
 def test_a_broken_answer_is_never_taken_for_a_whole_one(raw: bytes) -> None:
     with pytest.raises(BrokenAnswer):
         read_stream(raw)
+
+
+def whole(message: JsonObject, finish: str | None = "stop") -> bytes:
+    return json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}]}).encode()
+
+
+def called(*arguments: object) -> JsonObject:
+    return {"tool_calls": [{"index": 0, "id": "x", "function": {"name": "zoom", "arguments": a}} for a in arguments]}
+
+
+def test_arguments_that_come_as_an_object_are_its_text_as_it_was_spelled() -> None:
+    spelled = b'{"x": 1.0, "box": [0,"\\u00e9"]}'
+    object_ = whole(called("HERE"), "tool_calls").replace(b'"HERE"', spelled)
+    assert [call.arguments for call in read_object(object_).calls] == [spelled.decode()]
+    streamed = read_stream(stream(delta(**called({"x": 1})), delta(**called("")), delta(finish="tool_calls")))
+    assert [call.arguments for call in streamed.calls] == ['{"x": 1}']
+
+
+def test_a_list_of_texts_is_one_text() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert read_object(whole({"content": parts})).content == "ab"
+    assert read_stream(stream(delta(content=parts), delta(content=[], finish="stop"))).content == "ab"
+
+
+WRONG_FORMS = {
+    "content": (whole({"content": {"a": "SECRET"}}), r"\$.choices\[0\].message.content"),
+    "a part": (whole({"content": [{"type": "SECRET"}]}), "`content` is a list with a part that is no text"),
+    "arguments": (whole(called(5), "tool_calls"), "`function.arguments` is neither text nor an object"),
+    "an end": (whole({"content": "SECRET"}, None), "no `choices.0..finish_reason`"),
+    "half a character": (whole({"content": "SECRET \ud800."}), "one half of a surrogate pair"),
+}
+
+
+@pytest.mark.parametrize(("raw", "words"), WRONG_FORMS.values(), ids=WRONG_FORMS.keys())
+def test_a_whole_answer_of_another_form_is_told_with_the_field_and_the_remedy(raw: bytes, words: str) -> None:
+    with pytest.raises(WrongForm, match=f"{words}.*put a gateway before it") as told:
+        read_object(raw)
+    assert "SECRET" not in str(told.value)
+
+
+@pytest.mark.parametrize("pieces", [({"x": 1}, '{"y": 2}'), ('{"y":', {"x": 1}), ({"x": 1}, {"y": 2})])
+def test_an_object_beside_other_pieces_of_arguments_is_not_guessed_at(pieces: tuple[object, object]) -> None:
+    with pytest.raises(WrongForm, match="an object and has more pieces"):
+        read_stream(stream(*(delta(**called(piece)) for piece in pieces), delta(finish="tool_calls")))
 
 
 def test_every_cut_of_a_stream_before_its_finish_is_broken() -> None:
