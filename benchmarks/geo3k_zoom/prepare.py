@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,7 +24,10 @@ from gym_core.types.wire import JsonObject, Wire
 
 DATASET = "chenhegu/geo3k_imgurl"
 LOCAL_COPY_VARIABLE = "GEO3K_PARQUET"
-"""Path of a local Parquet file; `{split}` in it stands for the split's name."""
+"""Path of a local Parquet file; `{split}` in it stands for the split's name. Without it, it is the test split's."""
+_MARK = "{split}"
+Split = Literal["train", "test"]
+_SPLITS: tuple[Split, ...] = get_args(Split)
 TASKSET = "geo3k"
 COLUMNS = ("problem", "answer", "images")
 MARKER = "<image>"
@@ -42,7 +45,7 @@ _MAX_MISTAKES_SHOWN = 20
 class PrepareArgs(Wire):
     """`prepare_args` of the benchmark's config."""
 
-    split: Literal["train", "test"] = "test"
+    split: Split = "test"
     max_rows: int | None = Field(default=None, gt=0)
     """So many rows of a shuffle that is always the same; None takes all, in their order."""
     revision: str = Field(default="main", pattern=r"^[A-Za-z0-9._-]{1,64}$")
@@ -73,24 +76,28 @@ def prepare(args: JsonObject, jsonl_fpath: Path) -> Path:
 
 def fingerprint(args: JsonObject) -> str:
     """Names the content of the local copy that is asked for; "" when none is."""
-    path = _local_copy(str(args.get("split", "test")))
+    path = _local_copy(read_prepare_args(PrepareArgs, args).split)
     if path is None:
         return ""
     return f"sha256:{sha256_of(path)}" if path.is_file() else f"no file {path}"
 
 
-def _local_copy(split: str) -> Path | None:
+def _local_copy(split: Split) -> Path | None:
+    """Raises ConfigError where one file would be two splits: a model must not be trained on what it is tested on."""
     named = os.environ.get(LOCAL_COPY_VARIABLE)
-    return Path(named.replace("{split}", split)).expanduser() if named else None
+    if named and _MARK not in named and split != "test":
+        raise ConfigError(
+            f"{LOCAL_COPY_VARIABLE}: {named!r} names the test split's file alone: write {_MARK} where the split's name "
+            f"stands in it, or leave the {split} rows out with ++split=benchmark"
+        )
+    return Path(named.replace(_MARK, split)).expanduser() if named else None
 
 
 def _source(args: PrepareArgs, folder: Path) -> tuple[str, Path, str]:
     """Where the rows come from: its name, the file, and its SHA-256."""
     path = _local_copy(args.split)
     if path is not None:
-        if not path.is_file():
-            raise ConfigError(f"{LOCAL_COPY_VARIABLE}: {str(path)!r} is {'a folder' if path.is_dir() else 'no file'}")
-        return "local", path, sha256_of(path)
+        return "local", path, _sha256_of_local(path, args.split)
     file = HubFile(DATASET, args.revision, f"{args.split}.parquet", _MAX_SOURCE_BYTES)
     path = folder / f"geo3k-{args.revision[:12]}-{args.split}.parquet"
     try:
@@ -99,6 +106,21 @@ def _source(args: PrepareArgs, folder: Path) -> tuple[str, Path, str]:
         return file.origin, path, check_lock(file.origin, path, folder / "geo3k.lock.json")
     except ValueError as error:
         raise ValueError(f"geo3k: {error}. Without internet, set {LOCAL_COPY_VARIABLE} to a local copy") from error
+
+
+def _sha256_of_local(path: Path, split: Split) -> str:
+    """Raises ConfigError for no file, and for one with the content of another split's."""
+    if not path.is_file():
+        leave_out = "" if split == "test" else f"; ++split=benchmark leaves the {split} rows out"
+        what = "a folder" if path.is_dir() else "no file"
+        raise ConfigError(f"{LOCAL_COPY_VARIABLE}: {str(path)!r} is {what}{leave_out}")
+    sha256 = sha256_of(path)
+    if _MARK in os.environ[LOCAL_COPY_VARIABLE]:
+        others = [_local_copy(other) for other in _SPLITS if other != split]
+        for other in others:
+            if other and other.is_file() and sha256_of(other) == sha256:
+                raise ConfigError(f"{LOCAL_COPY_VARIABLE}: {str(path)!r} and {str(other)!r} hold the same rows")
+    return sha256
 
 
 def _questions(path: Path, args: PrepareArgs) -> list[VisualQuestion]:

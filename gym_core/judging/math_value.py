@@ -6,7 +6,7 @@ it does not understand in full has no value. Bounded in length, depth and the si
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MAX_CHARS = 200
 _MAX_DEPTH = 20
@@ -16,6 +16,9 @@ _EXACT = 1e-9
 """Relative: two ways to write one value differ by rounding alone."""
 _LEAST_DECIMALS = 2
 """Of an answer that rounds an exact gold: 8.66 is 5\\sqrt{3}, 8.7 and 9 are not."""
+_ROUGH = 0.02
+"""Relative: so near an answer must be to a gold of one decimal besides. That of a small number leaves much room: all
+from 0.45 to 0.55 is 0.5 by its decimals, and a wrong answer is likelier there than a rounded gold."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,45 @@ def same_value(gold: str, answer: str) -> bool:
     if apart <= _EXACT * max(1e-6, abs(wanted.number)):
         return True
     if wanted.decimals and apart <= _half_unit(wanted.decimals):
-        return given.decimals == 0 or given.decimals > wanted.decimals
+        is_near = wanted.decimals >= _LEAST_DECIMALS or apart <= _ROUGH * abs(wanted.number)
+        return is_near and (given.decimals == 0 or given.decimals > wanted.decimals)
     return given.decimals >= _LEAST_DECIMALS and not wanted.decimals and apart <= _half_unit(given.decimals)
 
 
 def read_value(text: str) -> MathValue | None:
-    """None for what is no single value, is too long, or is nothing that this parser knows."""
+    """None for what is no single value, is too long, or is nothing that this parser knows.
+
+    Of several sides, as in `x = 2\\sqrt{221} \\approx 29.7`, the first that has a value: it is the least rounded.
+    """
     if len(text) > MAX_CHARS:
         return None
-    bare, unit = _without_unit(_without_name(_plain(text)))
+    first, *others = _plain(text).split("=")
+    if not others:
+        return _read_side(first)
+    if any(_SEVERAL.search(side) for side in (first, *others)):
+        return None
+    values = [_read_side(side) for side in others]
+    if not _NAME.fullmatch(first):
+        values.insert(0, _read_side(first))
+        if values[0] is None:
+            return None  # "2x = 10"
+    return _agreed(values)
+
+
+def _agreed(values: list[MathValue | None]) -> MathValue | None:
+    """One value for all sides; None where they differ by more than rounding, or where the last one has none: what
+    stands between, as in "A = bh = 12", may be a formula."""
+    known = [value for value in values if value is not None]
+    if values[-1] is None:
+        return None
+    value, units = known[0], {side.unit for side in known} - {""}
+    if len(units) > 1 or any(abs(side.number - value.number) >= 10**-side.decimals for side in known):
+        return None
+    return replace(value, unit=units.pop() if units else "")
+
+
+def _read_side(text: str) -> MathValue | None:
+    bare, unit = _without_unit(text.strip())
     tokens = _TOKEN.findall(bare)
     if not tokens or "".join(tokens) != bare.replace(" ", ""):
         return None
@@ -65,13 +98,18 @@ def _half_unit(decimals: int) -> float:
 
 # -- dress ------------------------------------------------------------------
 
+_ABOUT = r"(?:approximately|approx\.?|about|roughly)"
+_FONT = r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|it|sf)|boldsymbol|operatorname|boxed)\s{0,4}"
+_IN_FONT = re.compile(_FONT + r"\{([^{}]{0,100})\}")
+_FONT_OF_MORE = re.compile(_FONT + r"(?=\{)")
+"""Around what has braces itself; these are left, and read as brackets."""
 _REPLACED = [
     (re.compile(r"[\u2010-\u2015\u2212]"), "-"),
     (re.compile(r"\\[dtc]frac"), r"\\frac"),
     (re.compile(r"\\(?:left|right|displaystyle|,|;|:|!| )|\$|~|\\[()\[\]]"), " "),
-    (re.compile(r"\\(?:text|mathrm|mathbf|operatorname)\s{0,4}\{([^{}]{0,40})\}"), r" \1 "),
     (re.compile(r"\^\s{0,4}\{\s{0,4}\\(?:circ|degree)\s{0,4}\}|\^?\s{0,4}\\(?:circ|degree)|\u00b0"), " degree "),
     (re.compile(r"\\%|%"), " percent "),
+    (re.compile(r"\*\*"), " "),
     (re.compile(r"\\(?:cdot|times)|[\u00b7\u00d7]"), "*"),
     (re.compile(r"\\div|\u00f7"), "/"),
     (re.compile(r"\\pi\b|\u03c0|\bpi\b"), " pi "),
@@ -79,10 +117,13 @@ _REPLACED = [
     (re.compile(r"(?<!\\)sqrt"), r"\\sqrt "),
     (re.compile(r"\u00b2"), "^2"),
     (re.compile(r"\\approx|\u2248"), "="),
+    (re.compile(rf"\(\s?{_ABOUT}\s?\)|(?<![A-Za-z\\]){_ABOUT}(?![A-Za-z])"), " "),
     (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
 ]  # fmt: skip
-_NAME = re.compile(r"[A-Za-z\\{}\s\u2220\u25b3]*")
-"""Of a quantity, such as "m\\angle ABC": letters and commands without a number."""
+_NAME = re.compile(r"(?:(?:\\angle|\u2220)\s?\d{1,2}|[A-Za-z\\{}\s\u2220\u25b3])*")
+"""Of a quantity, such as "m\\angle ABC": letters and commands; of numbers that of an angle alone."""
+_SEVERAL = re.compile(r"[,;]|\b(?:or|and|not)\b")
+"""More than one quantity: "x = 3, y = 5"."""
 _UNIT_WORDS = {
     **dict.fromkeys(["degree", "degrees", "deg"], "degree"),
     "percent": "percent",
@@ -106,13 +147,10 @@ _POWER_OF = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
 def _plain(text: str) -> str:
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
+    while (bare := _IN_FONT.sub(r" \1 ", text)) != text:
+        text = bare
+    text = _FONT_OF_MORE.sub(" ", text)
     return " ".join(text.split()).removesuffix(".").strip()
-
-
-def _without_name(text: str) -> str:
-    """The part behind the last "=", where only the name of a quantity stands before the first."""
-    first, equals, _ = text.partition("=")
-    return text.rpartition("=")[2].strip() if equals and _NAME.fullmatch(first) else text
 
 
 def _without_unit(text: str) -> tuple[str, str]:

@@ -1,11 +1,13 @@
 """Where a model looked, against where the evidence is; and the order of its calls, against a reference chain. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 SAME_LOOK_IOU = 0.9
 """Two looks that overlap by more are one look, made twice."""
+_OVERHANG = 0.01
+"""Of an image's side: so far past its edge a box is rounded; further, it is a mistake or of another unit."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,21 @@ class Region:
         """In [0, 1]: what both cover as a share of what either covers."""
         both = self.overlap(other)
         return both / (self.area + other.area - both)
+
+
+def parts_of_image(boxes: Iterable[tuple[float, ...]], *, width: float = 1, height: float = 1) -> list[Region]:
+    """Boxes (x0, y0, x1, y1, in the unit of the sides) as fractions of the image, cut at its edges.
+
+    Raises ValueError for one without an area, and for one that reaches past an edge by more than rounding does.
+    """
+    parts = []
+    for box in boxes:
+        x0, y0, x1, y1 = box[0] / width, box[1] / height, box[2] / width, box[3] / height
+        if not all(-_OVERHANG <= edge <= 1 + _OVERHANG for edge in (x0, y0, x1, y1)):
+            reach = f"x goes from 0 to {width:g} and y from 0 to {height:g}"
+            raise ValueError(f"box {list(box)} reaches outside of the image, where {reach}")
+        parts.append(Region(max(0.0, x0), max(0.0, y0), min(1.0, x1), min(1.0, y1)))
+    return parts
 
 
 @dataclass(frozen=True)

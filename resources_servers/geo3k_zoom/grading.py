@@ -1,14 +1,14 @@
 """From a trajectory to a verification: the last box of the newest message, compared with the gold. Knows no server."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from gym_core.errors import FailureKind
 from gym_core.judging.answers import AnswerForm, extract_answer
 from gym_core.judging.matching import match
 from gym_core.judging.math_value import same_value
-from gym_core.statistics.regions import Region, score_looks
+from gym_core.statistics.regions import Region, parts_of_image, score_looks
 from gym_core.types.responses import OutputMessage, ResponsesReply
 from gym_core.types.task import TaskData
 from gym_core.types.verification import Failure, Verification
@@ -28,6 +28,25 @@ class Geo3kTask(TaskData):
     roi: tuple[Annotated[tuple[float, ...], Field(min_length=4, max_length=4)], ...] = Field(default=(), max_length=100)
     """Boxes that hold the evidence, as fractions: x0, y0, x1, y1. For columns alone."""
 
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if not all(_squeezed(text) for text in (self.expected_answer, *self.options)):
+            raise ValueError("expected_answer or an option is blank")
+        letters = [chr(ord("A") + index) for index in range(len(self.options))]
+        if letters and self.letter not in letters:
+            gold = self.expected_answer[:80]
+            raise ValueError(f"expected_answer {gold!r} is no letter of {len(letters)} options, which are named A on")
+        self.evidence()
+        return self
+
+    @property
+    def letter(self) -> str:
+        """Of the right option, where there are options."""
+        return self.expected_answer.strip().upper()
+
+    def evidence(self) -> list[Region]:
+        return parts_of_image(self.roi)
+
 
 def grade(task: Geo3kTask, response: ResponsesReply) -> Verification:
     columns = answer_columns(task, response)
@@ -44,7 +63,7 @@ def grade(task: Geo3kTask, response: ResponsesReply) -> Verification:
 def answer_columns(task: Geo3kTask, response: ResponsesReply) -> JsonObject:
     answer = boxed_answer(response)
     regions = zoomed_regions(response)
-    looks = score_looks(regions, [Region(*box) for box in task.roi])
+    looks = score_looks(regions, task.evidence())
     return {
         "extracted_answer": answer,
         "matched_by": None if answer is None else matched_by(task, answer),
@@ -69,10 +88,7 @@ def matched_by(task: Geo3kTask, answer: str) -> str | None:
         return _same(task.expected_answer, answer)
     if match(task.expected_answer, answer, "letter", task.options).equal:
         return "letter"
-    index = ord(task.expected_answer.strip().upper()[0]) - ord("A")
-    if not 0 <= index < len(task.options):
-        raise ValueError(f"expected_answer {task.expected_answer!r} is no letter of {len(task.options)} options")
-    return _same(task.options[index], answer)
+    return _same(task.options[ord(task.letter) - ord("A")], answer)
 
 
 def _same(gold: str, answer: str) -> str | None:

@@ -13,7 +13,7 @@ from gym_core.servers.image_looks import look_columns, looked_regions
 from gym_core.servers.image_tools import session_image_tools
 from gym_core.servers.resources import Submission
 from gym_core.servers.tools import Tool, ToolResourcesServer, ToolResourcesServerConfig
-from gym_core.statistics.regions import Region, score_chain
+from gym_core.statistics.regions import Region, parts_of_image, score_chain
 from gym_core.types.responses import FunctionCall, ResponsesReply
 from gym_core.types.task import TaskData
 from gym_core.types.verification import Failure, Verification
@@ -56,7 +56,7 @@ class VisualToolsTask(TaskData):
     """Width and height of the first image. With it `roi` is in its pixels, without it in fractions of them."""
 
     @model_validator(mode="after")
-    def _boxes_have_an_area(self) -> Self:
+    def _boxes_are_on_the_image(self) -> Self:
         self.evidence()
         return self
 
@@ -64,8 +64,10 @@ class VisualToolsTask(TaskData):
         """`roi` in fractions; None where the row has none."""
         if self.roi is None:
             return None
-        width, height = self.image_size or (1, 1)
-        return [Region(x0 / width, y0 / height, x1 / width, y1 / height) for x0, y0, x1, y1 in self.roi]
+        if self.image_size is None:
+            return parts_of_image(self.roi)
+        width, height = self.image_size
+        return parts_of_image(self.roi, width=width, height=height)
 
 
 class VisualToolsServer(ToolResourcesServer[VisualToolsTask, VisualToolsConfig]):

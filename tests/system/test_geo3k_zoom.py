@@ -27,7 +27,7 @@ async def play(house: House, *words: str) -> list[JsonObject]:
     source, target = INSTALL_DIR / "benchmarks/geo3k_zoom", house.cwd / "benchmarks/geo3k_zoom"
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("data", "__pycache__"))  # data are written there
     output = house.folder / "out" / "x.jsonl"
-    prepared = await house.run("eval", "prepare", "--benchmark", "geo3k_zoom")
+    prepared = await house.run("eval", "prepare", "--benchmark", "geo3k_zoom", "++split=benchmark")
     assert prepared.code == 0, prepared.err
     ended = await house.run(
         "eval", "run", "--benchmark", "geo3k_zoom", "--model-type", "scripted_model", "--output", str(output), *words

@@ -12,7 +12,7 @@ from benchmarks.dominant_color.prepare import prepare
 from benchmarks.dominant_color.tiles import DOMINANT_TILES, PALETTE, SHADE, SIDE_PX, TILES, draw_recall
 from gym_core.capture.images import make_data_url, parse_data_url
 from gym_core.datasets.prepared import assets_of, read_dataset
-from gym_core.errors import ConfigError
+from gym_core.errors import ConfigError, InvalidTask
 from gym_core.http.client import HttpPool
 from gym_core.servers.context import ServerContext, ServerSlice
 from gym_core.servers.resources import Submission
@@ -97,6 +97,17 @@ def _seeding(row: JsonObject) -> SeedSessionRequest:
         ("Answer: red, blue and green", 1.0, 3),
         ("\\boxed{red blue green}", 1.0, 3),
         ("\\boxed{[red -> blue -> green]}", 1.0, 3),
+        ("\\boxed{\\text{red, blue, green}}", 1.0, 3),
+        ("\\boxed{\\text{red}, \\text{blue}, \\text{green}}", 1.0, 3),
+        ("\\boxed{\\textbf{Red} \\to \\textbf{blue} \\to \\textbf{green}}", 1.0, 3),
+        ("\\boxed{red,\\ blue,\\ green}", 1.0, 3),
+        ("\\boxed{\\{red, blue, green\\}}", 1.0, 3),
+        ("\\boxed{'red', \"blue\", `green`}", 1.0, 3),
+        ("\\boxed{**red, blue, green**}", 1.0, 3),
+        ("\\boxed{red/blue/green}", 1.0, 3),
+        ("\\boxed{\\text{blue, red, green}}", 0.0, 1),
+        ("\\boxed{red, not blue, green}", 0.0, 1),
+        ("\\boxed{red, blue or black, green}", 0.0, 2),
         ("\\boxed{blue, red, green}", 0.0, 1),
         ("\\boxed{red, blue}", 0.0, 2),
         ("\\boxed{red, blue, green, green}", 0.0, 3),
@@ -113,6 +124,12 @@ async def test_all_colours_in_their_order_or_nothing(said: str, reward: float, i
     session = server.make_session(_seeding({"expected_answer": "red, blue, green", "later_images": []}))
     verification = await server.verify(Submission(task, reply, session))
     assert (verification.reward, verification.details["colors_in_place"]) == (reward, in_place)
+
+
+@pytest.mark.parametrize("answer", ["", " ", "{}", ", ,", "\\text{}"])
+def test_a_row_whose_answer_names_no_colour_is_refused(answer: str) -> None:
+    with pytest.raises(InvalidTask, match="expected_answer: .* names no colour"):
+        _server().make_session(_seeding({"expected_answer": answer, "later_images": []}))
 
 
 async def converse(path: Path, row: JsonObject, *, looks: bool, tools: frozenset[str] = TOOL) -> tuple[str, int]:

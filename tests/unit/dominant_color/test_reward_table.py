@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from gym_core.errors import FailureKind
 from gym_core.http.client import HttpPool
 from gym_core.servers.context import ServerContext, ServerSlice
 from gym_core.servers.resources import Submission
@@ -44,6 +45,7 @@ class Row:
     in_place: int
     calls: tuple[OutputItem, ...] = ()
     images_seen: int = 0
+    no_answer: bool = False
 
 
 RIGHT = "\\boxed{red, blue, green}"
@@ -61,9 +63,9 @@ TABLE = {
     "one too many": Row("\\boxed{red, blue, green, red}", 0, 3, seen(2), 2),
     "two boxes, last right": Row("\\boxed{red, red, red}, no: " + RIGHT, 1, 3, seen(2), 2),
     "two boxes, last wrong": Row(RIGHT + ", no: \\boxed{red, red, red}", 0, 1, seen(2), 2),
-    "empty box": Row("\\boxed{}", 0, 0, seen(2), 2),
-    "nothing": Row("", 0, 0, seen(2), 2),
-    "no answer in words": Row("I forgot them.", 0, 0, seen(2), 2),
+    "empty box": Row("\\boxed{}", 0, 0, seen(2), 2, no_answer=True),
+    "nothing": Row("", 0, 0, seen(2), 2, no_answer=True),
+    "no answer in words": Row("I forgot them.", 0, 0, seen(2), 2, no_answer=True),
     "over-long text, box at its end": Row(LONG + RIGHT, 1, 3, seen(2), 2),
     "over-long answer that begins right": Row("\\boxed{red, blue, green " + "so " * 900 + "}", 0, 3, seen(2), 2),
 }
@@ -86,5 +88,6 @@ async def test_the_reward_is_what_the_table_says(name: str) -> None:
     reply = ResponsesReply(id="r", created_at=0, status="completed", output=[*row.calls, *said])
     task = DominantColorTask.model_validate(ROW)
     found = await server.verify(Submission(task, reply, server.make_session(seeding)))
-    assert (found.reward, found.reward_components, found.shaping, found.failure) == (row.reward, {}, {}, None)
+    assert (found.reward, found.reward_components, found.shaping) == (row.reward, {}, {})
+    assert (found.failure and found.failure.kind) == (FailureKind.NO_FINAL_ANSWER if row.no_answer else None)
     assert (found.details["colors_in_place"], found.details["images_seen"]) == (row.in_place, row.images_seen)

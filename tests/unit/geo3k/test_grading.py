@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+from pydantic import ValidationError
 
 from gym_core.errors import FailureKind
 from gym_core.judging.math_value import read_value, same_value
@@ -15,6 +16,7 @@ from gym_core.types.responses import (
     OutputText,
     ResponsesReply,
 )
+from gym_core.types.wire import JsonObject
 from resources_servers.geo3k_zoom.grading import Geo3kTask, grade, matched_by
 from tests.unit.geo3k.problems import Problem, problems
 
@@ -133,6 +135,25 @@ def test_without_evidence_in_the_row_nothing_is_compared() -> None:
     assert (columns["zoom_calls"], columns["roi_recall"], columns["roi_iou"]) == (1, None, None)
 
 
-def test_a_gold_letter_without_its_option_is_a_mistake_of_the_row() -> None:
-    with pytest.raises(ValueError, match="no letter of 2 options"):
-        matched_by(Geo3kTask(expected_answer="D", options=("1", "2")), "3")
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"expected_answer": "D", "options": ("1", "2")}, "'D' is no letter of 2 options"),
+        ({"expected_answer": "Apple", "options": ("1", "2")}, "'Apple' is no letter of 2 options"),
+        ({"expected_answer": "(B)", "options": ("1", "2")}, "is no letter of 2 options"),
+        ({"expected_answer": " ", "options": ("1", "2")}, "is blank"),
+        ({"expected_answer": "A", "options": ("1", " ")}, "is blank"),
+        ({"expected_answer": " , $"}, "is blank"),
+        ({"expected_answer": "8", "roi": [(40, 40, 80, 80)]}, "reaches outside of the image"),
+        ({"expected_answer": "8", "roi": [(0.2, 0.2, 0.2, 0.4)]}, "has no area"),
+    ],
+)
+def test_a_row_that_cannot_be_graded_is_refused_before_it_is_played(row: JsonObject, message: str) -> None:
+    with pytest.raises(ValidationError) as told:
+        Geo3kTask.model_validate(row)
+    assert message in str(told.value)
+
+
+def test_a_gold_letter_may_be_small_and_in_white_space() -> None:
+    task = Geo3kTask(expected_answer=" b ", options=("1", "2"))
+    assert [matched_by(task, answer) for answer in ("B", "2", "A", "1")] == ["letter", "letter", None, None]

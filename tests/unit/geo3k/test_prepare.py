@@ -73,6 +73,36 @@ def test_each_split_has_a_local_copy_of_its_own(jsonl: Path, tmp_path: Path, mon
 PNG = problems()[0].png
 
 
+def test_one_file_is_not_two_splits(jsonl: Path, local: Path) -> None:
+    prepare({"split": "test"}, jsonl)
+    train = jsonl.with_name("train.jsonl")
+    for ask in (lambda: prepare({"split": "train"}, train), lambda: fingerprint({"split": "train"})):
+        with pytest.raises(ConfigError, match=r"names the test split's file alone: write {split}.*\+\+split=benchmark"):
+            ask()
+    assert not train.exists()
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_two_splits_with_one_content_are_refused(
+    jsonl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str
+) -> None:
+    for name in ("train", "test"):
+        write_parquet(tmp_path / f"{name}.parquet")
+    monkeypatch.setenv("GEO3K_PARQUET", str(tmp_path / "{split}.parquet"))
+    with pytest.raises(ConfigError, match="hold the same rows"):
+        prepare({"split": split}, jsonl)
+
+
+def test_without_the_train_file_the_test_rows_are_made_and_it_says_how_to_leave_the_others_out(
+    jsonl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_parquet(tmp_path / "test.parquet")
+    monkeypatch.setenv("GEO3K_PARQUET", str(tmp_path / "{split}.parquet"))
+    assert len(prepare({"split": "test"}, jsonl).read_text().splitlines()) == 10
+    with pytest.raises(ConfigError, match=r"train.parquet' is no file; \+\+split=benchmark leaves the train rows out"):
+        prepare({"split": "train"}, jsonl.with_name("train.jsonl"))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -89,7 +119,7 @@ PNG = problems()[0].png
 def test_a_bad_row_is_named(
     jsonl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: JsonObject, message: str
 ) -> None:
-    good = {"problem": "<image>Find x.", "answer": "3", "images": [data_uri(PNG)]}
+    good: JsonObject = {"problem": "<image>Find x.", "answer": "3", "images": [data_uri(PNG)]}
     path = write_parquet(tmp_path / "x.parquet", [{**good, **change}, good])
     monkeypatch.setenv("GEO3K_PARQUET", str(path))
     with pytest.raises(ValueError, match="geo3k: 1 bad rows") as told:

@@ -4,12 +4,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym_core.statistics.regions import ChainScore, Looks, Region, covered_area, score_chain, score_looks
+from gym_core.statistics.regions import (
+    ChainScore,
+    Looks,
+    Region,
+    covered_area,
+    parts_of_image,
+    score_chain,
+    score_looks,
+)
 
 EVIDENCE = Region(10, 10, 20, 20)
 HALF = Region(10, 10, 15, 20)
 AROUND = Region(0, 0, 40, 40)
 ELSEWHERE = Region(30, 30, 40, 40)
+
+
+def test_boxes_become_fractions_of_the_image_cut_at_its_edges() -> None:
+    assert parts_of_image([(0, 10, 50, 20)], width=100, height=20) == [Region(0, 0.5, 0.5, 1)]
+    assert parts_of_image([(-1, 0, 101, 20)], width=100, height=20) == [Region(0, 0, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    "box", [(0, 0, 102, 20), (-2, 0, 50, 20), (0, 0, 50, float("inf")), (0, float("nan"), 50, 20), (110, 0, 120, 20)]
+)
+def test_a_box_outside_of_the_image_is_refused(box: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="outside of the image, where x goes from 0 to 100 and y from 0 to 20"):
+        parts_of_image([box], width=100, height=20)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from gym_core.capture.images import parse_data_url
 from gym_core.config.roots import INSTALL_DIR
 from gym_core.datasets.prepared import read_dataset
-from gym_core.errors import FailureKind
+from gym_core.errors import FailureKind, InvalidTask
 from gym_core.types.responses import FunctionCall, InputImage, InputText, OutputMessage, OutputText, ResponsesReply
 from gym_core.types.tool import ToolRequest
 from gym_core.types.verification import Verification
@@ -98,6 +98,20 @@ async def test_the_scripted_policy_solves_the_example_rows_by_their_tool(tmp_pat
         assert isinstance(told, InputText)
         said = next_turn([asked, ChatMessage(role="tool", content=told.text)], {"count_color"}).text
         assert (await graded(said, TASK | {"expected_answer": row["expected_answer"]})).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"roi": [[40, 40, 80, 80]]},
+        {"roi": [[0.1, 0.1, 0.2, 1.2]]},
+        {"roi": [[40, 40, 80, 130]], "image_size": [100, 100]},
+        {"roi": [[1e9, 0, 2e9, 10]], "image_size": [100, 100]},
+    ],
+)
+def test_a_row_whose_evidence_is_not_on_the_image_is_refused(row: JsonObject) -> None:
+    with pytest.raises(InvalidTask, match="reaches outside of the image"):
+        seeded(make_server(), TASK | row)
 
 
 def test_the_example_rows_are_tasks(tmp_path: Path) -> None:
