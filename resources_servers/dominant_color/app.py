@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from gym_core.capture.images import parse_data_url
 from gym_core.errors import FailureKind
@@ -28,7 +28,7 @@ _BETWEEN_WORDS = re.compile(r"[\W_]+|\band\b")
 
 
 class DominantColorTask(TaskData):
-    expected_answer: str
+    expected_answer: str = Field(max_length=1000)
     """The colours in the order of the pictures, "red, blue, green"."""
     later_images: list[str]
     """`data:` URLs of the pictures after the one in the prompt."""
