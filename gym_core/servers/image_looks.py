@@ -5,7 +5,6 @@ tool itself declares (`AsBox`, `ImageTool.keeps_places`). A crop of a crop is fo
 an image that was turned, bent or put together is not, and counts for nothing.
 """
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,9 @@ from dataclasses import dataclass, field
 from gym_core.image_tools import Coordinates, ImageTool, image_tools
 from gym_core.image_tools.arguments import AsBox
 from gym_core.image_tools.places import Size
+from gym_core.servers.answered_calls import AnsweredCall, answered_calls
 from gym_core.statistics.regions import Looks, Region, score_looks
-from gym_core.types.responses import FunctionCall, FunctionCallOutput, InputImage, InputText, OutputItem
+from gym_core.types.responses import FunctionCallOutput, InputText, OutputItem
 from gym_core.types.wire import JsonObject
 
 WHOLE = Region(0.0, 0.0, 1.0, 1.0)
@@ -39,8 +39,8 @@ def looked_regions(
     Its size is needed where `coordinates` are pixels: without it nothing is found there.
     """
     follower = _Follower(coordinates, {0: image_size} if image_size else {})
-    for item in output:
-        follower.follow(item)
+    for answered in answered_calls(output):
+        follower.follow(answered)
     return follower.regions
 
 
@@ -64,18 +64,12 @@ class _Follower:
     regions: list[Region] = field(default_factory=list)
     frames: dict[int, Region] = field(default_factory=lambda: {0: WHOLE})
     """By number of an image, the part of the first one that it shows."""
-    open_calls: dict[str, FunctionCall] = field(default_factory=dict)
-    """Without a result yet. Endpoints give one id to calls of different turns, so each is taken out by its result."""
 
-    def follow(self, item: OutputItem) -> None:
-        if isinstance(item, FunctionCall):
-            self.open_calls[item.call_id] = item
-        elif isinstance(item, FunctionCallOutput):
-            call = self.open_calls.pop(item.call_id, None)
-            tool = image_tools().get(call.name) if call else None
-            # A call that was refused gave words alone.
-            if call and tool and not isinstance(item.output, str) and _has_picture(item):
-                self._follow_call(tool, _arguments(call), item)
+    def follow(self, answered: AnsweredCall) -> None:
+        tool = image_tools().get(answered.call.name)
+        # A call that was refused gave words alone.
+        if tool and answered.has_picture:
+            self._follow_call(tool, answered.arguments(), answered.result)
 
     def _follow_call(self, tool: ImageTool, arguments: JsonObject, result: FunctionCallOutput) -> None:
         index = arguments.get("image", 0)
@@ -115,18 +109,6 @@ def _inside(frame: Region, part: Region) -> Region:
     return Region(
         frame.x0 + part.x0 * width, frame.y0 + part.y0 * height, frame.x0 + part.x1 * width, frame.y0 + part.y1 * height
     )
-
-
-def _arguments(call: FunctionCall) -> JsonObject:
-    try:
-        found = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _has_picture(result: FunctionCallOutput) -> bool:
-    return any(isinstance(part, InputImage) for part in result.output)
 
 
 def _number_of(result: FunctionCallOutput) -> int | None:

@@ -8,9 +8,10 @@ from gym_core.image_tools import Coordinates
 from gym_core.image_tools.contract import View
 from gym_core.image_tools.geometry import enlarged
 from gym_core.image_tools.places import Box
+from gym_core.servers.answered_calls import answered_calls
 from gym_core.servers.tools import ToolArguments, ToolError, ToolOutput, ToolSession
 from gym_core.statistics.regions import Region
-from gym_core.types.responses import FunctionCall, FunctionCallOutput, ResponsesReply
+from gym_core.types.responses import FunctionCall, ResponsesReply
 
 NAME = "zoom"
 MIN_SIDE = 0.02
@@ -46,13 +47,8 @@ def zoom(session: ToolSession[Any], asked: ZoomArguments) -> ToolOutput:
 
 def zoomed_regions(response: ResponsesReply) -> list[Region]:
     """What was shown enlarged, in order: calls that gave a picture, and no others."""
-    shown = {
-        item.call_id
-        for item in response.output
-        if isinstance(item, FunctionCallOutput) and not isinstance(item.output, str)
-    }
-    calls = [item for item in response.output if isinstance(item, FunctionCall) and item.name == NAME]
-    regions = [_region_of(call) for call in calls if call.call_id in shown]
+    answered = answered_calls(response.output)
+    regions = [_region_of(each.call) for each in answered if each.call.name == NAME and each.has_picture]
     return [region for region in regions if region is not None]
 
 

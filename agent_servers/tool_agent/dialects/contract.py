@@ -19,6 +19,7 @@ MAX_CALLS_A_TURN = 64
 """What a model writes past it is not read."""
 MAX_ACTION_CHARS = 200_000
 """Of one block; a longer one is no call."""
+_THOUGHTS_END = "</think>"
 RESPONSE_OPEN, RESPONSE_CLOSE = "<tool_response>", "</tool_response>"
 
 
@@ -40,6 +41,8 @@ class Form(StrEnum):
     """Of code; the last one counts."""
     NESTED_FENCES = "nested_fences"
     """A fence inside the code; it ends at the one that makes it valid."""
+    NO_TAG = "no_tag"
+    """A `<function=...>` without a `<tool_call>` before it; it is a call all the same."""
     SYNTAX_ERROR = "syntax_error"
     """As this Python reads it; the code is run all the same, where it may be another Python."""
 
@@ -49,9 +52,12 @@ class ToolCall:
     """One call, in whatever dialect it was written."""
 
     call_id: str
+    """Ours, new in the whole rollout."""
     name: str
     arguments: str
     """JSON text; whether it fits is the tool's to say."""
+    endpoint_id: str | None = None
+    """By which the endpoint knows it; several may have one. What goes back to the endpoint says this, and no record."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class BadCall:
     """For the model."""
     text: str
     """What it wrote."""
+    endpoint_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,12 @@ class Dialect(Protocol):
 
 def call_id(turn: int, index: int) -> str:
     return f"call_{turn}_{index}"
+
+
+def thoughts_end(text: str) -> int:
+    """Where what a model says begins: after its last `</think>`, where chat templates part the two. 0 without one."""
+    at = text.rfind(_THOUGHTS_END)
+    return 0 if at < 0 else at + len(_THOUGHTS_END)
 
 
 def encodable(text: str) -> str:

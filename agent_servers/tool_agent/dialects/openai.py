@@ -34,7 +34,7 @@ class OpenAiCalls:
 
     def read(self, said: SaidMessage, functions: Sequence[ToolFunction], *, turn: int) -> Action:
         called = said.tool_calls or []
-        calls = [_read_call(call, call.id or call_id(turn, index)) for index, call in enumerate(called)]
+        calls = [_read_call(call, call_id(turn, index)) for index, call in enumerate(called)]
         return Action(said.content or "", tuple(calls))
 
     def observe(self, results: Sequence[CallResult]) -> list[JsonObject]:
@@ -51,14 +51,14 @@ class OpenAiCalls:
 def _read_call(called: CalledTool, id_: str) -> ToolCall | BadCall:
     arguments = called.function.arguments_text
     if not called.function.name:
-        return BadCall(id_, Form.NOT_A_CALL, "the call names no tool", arguments[:1000])
+        return BadCall(id_, Form.NOT_A_CALL, "the call names no tool", arguments[:1000], called.id)
     if len(arguments) > MAX_ACTION_CHARS:
-        return BadCall(id_, Form.TOO_LONG, "the arguments are too long", arguments[:1000])
-    return ToolCall(id_, called.function.name, arguments)
+        return BadCall(id_, Form.TOO_LONG, "the arguments are too long", arguments[:1000], called.id)
+    return ToolCall(id_, called.function.name, arguments, called.id)
 
 
 def _tool_message(result: CallResult, content: str | list[JsonObject]) -> JsonObject:
-    return {"role": "tool", "tool_call_id": result.call.call_id, "content": content}
+    return {"role": "tool", "tool_call_id": result.call.endpoint_id or result.call.call_id, "content": content}
 
 
 def _text(result: CallResult) -> str:

@@ -130,6 +130,12 @@ def test_where_the_model_looked_is_told_and_compared_with_where_the_evidence_is(
     assert (columns["roi_recall"], columns["roi_iou"]) == (0.5, 0.5)
 
 
+def test_a_refused_call_with_the_id_of_an_earlier_one_is_no_look() -> None:
+    looks = [*look("call_0", (0, 0, 0.5, 0.5)), *look("call_0", (0.5, 0.5, 1, 1), is_shown=False)]
+    columns = grade(Geo3kTask(expected_answer="8"), reply(*looks, message("\\boxed{8}"))).details
+    assert columns["zoom_regions"] == [[0, 0, 0.5, 0.5]]
+
+
 def test_without_evidence_in_the_row_nothing_is_compared() -> None:
     columns = grade(Geo3kTask(expected_answer="8"), reply(*look("1", (0, 0, 1, 1)), message("\\boxed{8}"))).details
     assert (columns["zoom_calls"], columns["roi_recall"], columns["roi_iou"]) == (1, None, None)

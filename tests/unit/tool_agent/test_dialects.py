@@ -143,6 +143,38 @@ def test_tagged_xml(text: str, found: list[tuple[str, object]], odd: list[Form])
     assert (calls(action), forms(action)) == (found, odd)
 
 
+BARE = f"<function=zoom>\n{parameter('x', '1')}\n</function>"
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "odd", "beside"),
+    [
+        (BARE, [("zoom", {"x": 1})], [Form.NO_TAG], ""),
+        (f"I look. {BARE}\n</tool_call>\n", [("zoom", {"x": 1})], [Form.NO_TAG], "I look."),
+        (f"{BARE}\n{BARE}", [("zoom", {"x": 1})] * 2, [Form.NO_TAG] * 2, ""),
+        (xml("") + BARE, [("zoom", {}), ("zoom", {"x": 1})], [Form.NO_TAG], ""),
+        (f"With <function=zoom>: {xml('')}", [("zoom", {})], [], "With <function=zoom>:"),
+        ("<function=zoom> is how one writes it", [], [], "<function=zoom> is how one writes it"),
+    ],
+)
+def test_a_function_without_its_tag_is_a_call_where_it_is_closed(
+    text: str, found: list[tuple[str, object]], odd: list[Form], beside: str
+) -> None:
+    action = read("tagged_xml", text)
+    assert (calls(action), forms(action), action.text) == (found, odd, beside)
+
+
+# -- thoughts ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "call"), [("tagged_json", GOOD), ("tagged_xml", xml("")), ("tagged_xml", BARE)])
+def test_a_call_in_thoughts_is_not_run(name: DialectName, call: str) -> None:
+    thought = f"<think>I could write {call}, but no.</think>\n"
+    assert read(name, f"{thought}It is 3.") == Action(f"{thought}It is 3.")
+    said = read(name, f"{thought}{call}")
+    assert (len(calls(said)), said.text) == (1, thought.strip())
+
+
 # -- code -------------------------------------------------------------------
 
 FENCE = "```python\nprint(1)\n```"
@@ -207,7 +239,7 @@ def test_what_stands_beside_the_code_is_kept() -> None:
 # -- the endpoint's own calls -----------------------------------------------
 
 
-def test_the_endpoints_calls_are_taken_in_its_order_with_its_ids() -> None:
+def test_the_endpoints_calls_are_taken_in_its_order_and_its_ids_kept_beside_ours() -> None:
     said = msgspec.json.decode(
         json.dumps(
             {
@@ -224,17 +256,17 @@ def test_the_endpoints_calls_are_taken_in_its_order_with_its_ids() -> None:
     )
     action = dialect_of("openai", tool_images="user").read(said, FUNCTIONS, turn=3)
     first, second, third, fourth = action.calls
-    assert first == ToolCall("a", "zoom", '{"x": 1}')
+    assert first == ToolCall("call_3_0", "zoom", '{"x": 1}', "a")
     assert isinstance(second, ToolCall)
     assert (second.call_id, json.loads(second.arguments)) == ("call_3_1", {"x": 2})
     assert isinstance(third, BadCall)
-    assert third.form is Form.NOT_A_CALL
-    assert fourth == ToolCall("d", "zoom", "{")  # its tool says what is wrong
+    assert (third.form, third.endpoint_id) == (Form.NOT_A_CALL, "c")
+    assert fourth == ToolCall("call_3_3", "zoom", "{", "d")  # its tool says what is wrong
 
 
 # -- telling the model ------------------------------------------------------
 
-CUT = CallResult(ToolCall("a", "zoom", "{}"), (PICTURE, InputText(text="cut")))
+CUT = CallResult(ToolCall("call_0_0", "zoom", "{}", "a"), (PICTURE, InputText(text="cut")))
 SAID = CallResult(ToolCall("b", "zoom", "{}"), (InputText(text="none"),))
 IMAGE = {"type": "image_url", "image_url": {"url": PICTURE.image_url}}
 

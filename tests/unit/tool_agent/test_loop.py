@@ -129,10 +129,19 @@ async def test_a_tools_picture_comes_into_the_conversation_and_the_trajectory() 
 async def test_parallel_calls_run_in_the_models_order_and_are_all_answered() -> None:
     calls = (cut(0.5, "a"), Calls("refuse", "{}", "b"), cut(0.0, "c"))
     played = await play(Says("", calls), "done")
-    assert [item.call_id for item in played.outputs] == ["a", "b", "c"]
+    assert [item.call_id for item in played.outputs] == ["call_0_0", "call_0_1", "call_0_2"]
     assert played.texts() == ["from 9", "Error: not today", "from 0"]
     assert [m.get("tool_call_id") for m in played.requests[1]["messages"][-4:]] == ["a", "b", "c", None]
     assert len(played.requests[1]["messages"][-1]["content"]) == 3
+
+
+async def test_calls_that_the_endpoint_gives_one_id_are_told_apart_in_the_trajectory_and_go_back_as_they_came() -> None:
+    played = await play(Says("", (cut(0.5, "a"), cut(0.0, "a"))), Says("", (Calls("refuse", "{}", "a"),)), "done")
+    called = [item.call_id for item in played.reply.output if isinstance(item, FunctionCall)]
+    assert called == [item.call_id for item in played.outputs] == ["call_0_0", "call_0_1", "call_1_0"]
+    last = played.requests[-1]["messages"]
+    assert [m["tool_call_id"] for m in last if m["role"] == "tool"] == ["a", "a", "a"]
+    assert [call["id"] for m in last if m["role"] == "assistant" for call in m["tool_calls"]] == ["a", "a", "a"]
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,14 @@ def test_one_call_id_in_two_turns_is_two_calls() -> None:
     assert looked(call("zoom", makes=1, box=first), call("zoom", makes=2, box=second)) == [first, second]
 
 
+def test_parallel_calls_of_one_id_are_answered_in_their_order() -> None:
+    first, second = [0, 0, 0.5, 0.5], [0.5, 0.5, 0.75, 0.75]
+    (one, shown), (two, shown_too) = call("zoom", makes=1, box=first), call("zoom", makes=2, box=second)
+    assert looked([one, two, shown, shown_too]) == [first, second]
+    (_, refused) = call("zoom", makes=None)
+    assert looked([one, two, refused, shown_too]) == [second]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
