@@ -18,6 +18,7 @@ from agent_servers.tool_agent.dialects.contract import (
     ToolCall,
     beside,
     call_id,
+    thoughts_end,
 )
 from agent_servers.tool_agent.dialects.tagged import observe_in_user_message
 from gym_core.servers.chat import SaidMessage
@@ -26,7 +27,7 @@ from gym_core.types.tool import ToolFunction
 from gym_core.types.wire import JsonObject
 
 CODE_TOOL, CODE_ARGUMENT = "python", "code"
-_ANSWER, _THOUGHTS_END = "<answer>", "</think>"
+_ANSWER = "<answer>"
 
 _SYSTEM = """You can run Python. Write the code in one block, the last one of your message:
 <code>
@@ -46,7 +47,7 @@ class CodeBlocks:
 
     def read(self, said: SaidMessage, functions: Sequence[ToolFunction], *, turn: int) -> Action:
         text = said.content or ""
-        start = text.rfind(_THOUGHTS_END) + len(_THOUGHTS_END) if _THOUGHTS_END in text else 0
+        start = thoughts_end(text)
         if text.find(_ANSWER, start) >= 0:
             return Action(text)
         found = find_blocks(text, start)

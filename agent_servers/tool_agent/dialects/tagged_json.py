@@ -15,6 +15,7 @@ from agent_servers.tool_agent.dialects.contract import (
     call_id,
     encodable,
     json_text,
+    thoughts_end,
 )
 from agent_servers.tool_agent.dialects.tagged import CLOSE, OPEN, observe_in_user_message
 from gym_core.servers.chat import SaidMessage
@@ -54,7 +55,7 @@ class TaggedJson:
         calls: list[ToolCall | BadCall] = []
         spans: list[tuple[int, int]] = []
         forms: list[Form] = []
-        start = text.find(OPEN)
+        start = text.find(OPEN, thoughts_end(text))
         while start >= 0:
             if len(calls) == MAX_CALLS_A_TURN:
                 forms.append(Form.TOO_MANY)

@@ -1,11 +1,13 @@
 """Qwen3-Coder's form: `<tool_call><function=zoom><parameter=x0>0.1</parameter></function></tool_call>`.
 
-Values are text; a parameter that is not a string by its schema is read as JSON where it is JSON.
+Values are text; a parameter that is not a string by its schema is read as JSON where it is JSON. Models of this form
+forget the opening `<tool_call>`: a function that is closed is a call without it, too.
 """
 
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from agent_servers.tool_agent.dialects.contract import (
     MAX_ACTION_CHARS,
@@ -18,12 +20,15 @@ from agent_servers.tool_agent.dialects.contract import (
     beside,
     call_id,
     json_text,
+    thoughts_end,
 )
 from agent_servers.tool_agent.dialects.tagged import CLOSE, OPEN, observe_in_user_message, parameter_schema
 from gym_core.servers.chat import SaidMessage
 from gym_core.types.tool import ToolFunction
 from gym_core.types.wire import JsonObject
 
+_BARE = re.compile(r"<function=[^>\n]{1,200}>")
+_LATE_CLOSE = re.compile(r"\s{0,100}" + CLOSE)
 _FUNCTION = re.compile(r"\s{0,100}<function=([^>\n]{0,200})>")
 _PARAMETER = re.compile(r"<parameter=([^>\n]{1,200})>")
 _FUNCTION_CLOSE, _PARAMETER_CLOSE = "</function>", "</parameter>"
@@ -65,24 +70,48 @@ class TaggedXml:
         calls: list[ToolCall | BadCall] = []
         spans: list[tuple[int, int]] = []
         forms: list[Form] = []
-        start = text.find(OPEN)
-        while start >= 0:
+        block = _next_block(text, thoughts_end(text))
+        while block is not None:
             if len(calls) == MAX_CALLS_A_TURN:
                 forms.append(Form.TOO_MANY)
-                spans.append((start, len(text)))
+                spans.append((block.start, len(text)))
                 break
-            close = text.find(CLOSE, start)
-            end = len(text) if close < 0 else close
-            call = _read_block(text[start + len(OPEN) : end], functions, call_id(turn, len(calls)))
-            if close < 0 and isinstance(call, ToolCall):
-                forms.append(Form.UNCLOSED)
+            call = _read_block(text[block.inner[0] : block.inner[1]], functions, call_id(turn, len(calls)))
+            if block.form is not None and isinstance(call, ToolCall):
+                forms.append(block.form)
             calls.append(call)
-            spans.append((start, end if close < 0 else end + len(CLOSE)))
-            start = -1 if close < 0 else text.find(OPEN, end + len(CLOSE))
+            spans.append((block.start, block.end))
+            block = _next_block(text, block.end)
         return Action(beside(text, spans) if calls else text, tuple(calls), tuple(forms))
 
     def observe(self, results: Sequence[CallResult]) -> list[JsonObject]:
         return observe_in_user_message(results)
+
+
+@dataclass(frozen=True)
+class _Block:
+    start: int
+    inner: tuple[int, int]
+    """Of what its tags hold."""
+    end: int
+    form: Form | None
+    """What is odd about its tags."""
+
+
+def _next_block(text: str, at: int) -> _Block | None:
+    """The first from there on."""
+    opened = text.find(OPEN, at)
+    limit = opened if opened >= 0 else len(text)
+    if (bare := _BARE.search(text, at, limit)) and (close := text.find(_FUNCTION_CLOSE, bare.end(), limit)) >= 0:
+        inner_end = close + len(_FUNCTION_CLOSE)
+        late = _LATE_CLOSE.match(text, inner_end)
+        return _Block(bare.start(), (bare.start(), inner_end), late.end() if late else inner_end, Form.NO_TAG)
+    if opened < 0:
+        return None
+    close = text.find(CLOSE, opened)
+    inner_end = len(text) if close < 0 else close
+    end = len(text) if close < 0 else close + len(CLOSE)
+    return _Block(opened, (opened + len(OPEN), inner_end), end, Form.UNCLOSED if close < 0 else None)
 
 
 def _read_block(block: str, functions: Sequence[ToolFunction], id_: str) -> ToolCall | BadCall:

@@ -253,7 +253,7 @@ class _Gathered:
         calls = tuple(
             IssuedCall(id_, name, "".join(pieces)) for _, (id_, name, *pieces) in sorted(self.calls.items()) if name
         )
-        if self.finish_reason == "tool_calls" and not calls:
+        if len(calls) < len(self.calls) or (self.finish_reason == "tool_calls" and not calls):
             self.notes.append("malformed_tool_call")
         usage = self.usage or _Usage()
         return Answer(

@@ -88,6 +88,14 @@ def test_a_claimed_call_that_is_not_there_is_noted() -> None:
     assert read_stream(stream(delta(finish="tool_calls"))).notes == ("malformed_tool_call",)
 
 
+def test_a_call_without_a_name_is_left_out_and_noted_beside_others_too() -> None:
+    named, nameless = (
+        {"index": i, "function": {"name": name, "arguments": "{}"}} for i, name in ((0, "zoom"), (1, None))
+    )
+    answer = read_stream(stream(delta(tool_calls=[named, nameless]), delta(finish="stop")))
+    assert ([call.name for call in answer.calls], answer.notes) == (["zoom"], ("malformed_tool_call",))
+
+
 BROKEN = {
     "nothing": b"",
     "html": b"<html></html>",
