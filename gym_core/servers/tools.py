@@ -80,7 +80,7 @@ class Tool(Generic[ArgumentsT]):
     arguments: type[ArgumentsT]
     run: "Callable[[ToolSession[Any], ArgumentsT], ToolOutput | Awaitable[ToolOutput]]"
     """A plain function runs in a thread; an async one on the loop, which it must not block. One at a time a session."""
-    late_is_told: bool = False
+    late_is_told: bool = field(default=False, kw_only=True)
     """How long it takes is up to what the model asks: a call past the time limit is told to the model, not masked."""
 
     def as_function(self) -> ToolFunction:
