@@ -35,6 +35,7 @@ from gym_core.types.responses import (
     Usage,
 )
 from gym_core.types.session import UNKNOWN_TOOL, AgentReport, ModelAccess
+from gym_core.types.tool import REFUSED
 from gym_core.types.wire import JsonObject
 
 FORCED = "Answer now, without calling a tool."
@@ -210,7 +211,7 @@ class ToolLoop:
         if self._budgets.at_budget == "end":
             self.record.end(reached, budget_failure(reached))
             return
-        refusal = (InputText(text=f"Error: {BUDGET_WORDS[reached]}. {FORCED}"),)
+        refusal = (InputText(text=f"{REFUSED}{BUDGET_WORDS[reached]}. {FORCED}"),)
         refused = [CallResult(call, refusal) for call in unrun]
         self._answer(refused)
         self._messages += self._dialect.observe([*answered, *refused])

@@ -13,7 +13,7 @@ from gym_core.capture.images import parse_data_url
 from gym_core.errors import FailureKind, InvalidTask, TransportError, boundary
 from gym_core.http.client import HttpPool, ServiceClient
 from gym_core.types.responses import InputImage, InputMessage, InputPart, InputText, ResponsesBody
-from gym_core.types.tool import ToolAccess, ToolFunction, ToolReply, ToolRequest
+from gym_core.types.tool import REFUSED, ToolAccess, ToolFunction, ToolReply, ToolRequest
 
 CALL_TIMEOUT_S = 600.0
 """The server's own limit of a call lies below it."""
@@ -65,11 +65,11 @@ class Toolbox:
         Raises EpisodeError: the tool broke, or its server is gone.
         """
         if isinstance(call, BadCall):
-            return _error(f"Error: {call.reason}.")
+            return _error(f"{call.reason}.")
         place = self._place_of.get(call.name)
         if place is None:
             names = ", ".join(self._place_of) or "none"
-            return _error(f"Error: there is no tool {call.name[:64]!r}; there are: {names}")
+            return _error(f"there is no tool {call.name[:64]!r}; there are: {names}")
         # An id of our own: endpoints give one id to calls of different turns.
         asked = ToolRequest(call_id=f"call-{self._n_calls}", name=call.name, arguments=call.arguments)
         self._n_calls += 1
@@ -91,7 +91,7 @@ class Toolbox:
 
 
 def _error(text: str) -> ToolReply:
-    return ToolReply(content=[InputText(text=text)], is_error=True)
+    return ToolReply(content=[InputText(text=f"{REFUSED}{text}")], is_error=True)
 
 
 def prompt_images(body: ResponsesBody) -> list[InputImage]:

@@ -1,5 +1,7 @@
 """The resources server of `visual_tools`: questions about an image, with native image tools that the config chooses."""
 
+import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
@@ -9,12 +11,12 @@ from gym_core.image_tools import Coordinates, chosen_tools
 from gym_core.image_tools.places import Size
 from gym_core.judging.answers import extract_answer
 from gym_core.judging.matching import AnswerKind, match
+from gym_core.servers.answered_calls import AnsweredCall, answered_calls
 from gym_core.servers.image_looks import look_columns, looked_regions
 from gym_core.servers.image_tools import session_image_tools
 from gym_core.servers.resources import Submission
 from gym_core.servers.tools import Tool, ToolResourcesServer, ToolResourcesServerConfig
 from gym_core.statistics.regions import Region, parts_of_image, score_chain
-from gym_core.types.responses import FunctionCall, ResponsesReply
 from gym_core.types.task import TaskData
 from gym_core.types.verification import Failure, Verification
 from gym_core.types.wire import JsonObject
@@ -81,6 +83,9 @@ class VisualToolsServer(ToolResourcesServer[VisualToolsTask, VisualToolsConfig])
         "roi_recall",
         "roi_iou",
         "distinct_tools",
+        "chain_calls",
+        "chain_distinct",
+        "chain_duplicates",
         "chain_overlap",
         "chain_order",
         "chain_redundant",
@@ -108,13 +113,22 @@ class VisualToolsServer(ToolResourcesServer[VisualToolsTask, VisualToolsConfig])
         return {
             "extracted_answer": extract_answer(submission.text).answer,
             "matcher_kind": None,
-            **_chain_columns(_chain(response), task.reference_chain),
+            **_chain_columns([call for call in answered_calls(response.output) if call.ran], task.reference_chain),
             **look_columns(regions, task.evidence()),
         }
 
 
-def _chain_columns(chain: list[str], reference: tuple[str, ...] | None) -> JsonObject:
-    columns: JsonObject = {"tool_chain": chain, "distinct_tools": len(set(chain))}
+def _chain_columns(calls: Sequence[AnsweredCall], reference: tuple[str, ...] | None) -> JsonObject:
+    """Of calls that ran: how many others a model makes up, and how they are called, is its own affair."""
+    chain = [answered.call.name for answered in calls]
+    distinct = {(answered.call.name, json.dumps(answered.arguments(), sort_keys=True)) for answered in calls}
+    columns: JsonObject = {
+        "tool_chain": chain,
+        "distinct_tools": len(set(chain)),
+        "chain_calls": len(calls),
+        "chain_distinct": len(distinct),
+        "chain_duplicates": len(calls) - len(distinct),
+    }
     if reference is None:
         return columns
     score = score_chain(chain, reference)
@@ -123,8 +137,3 @@ def _chain_columns(chain: list[str], reference: tuple[str, ...] | None) -> JsonO
         "chain_order": score.order,
         "chain_redundant": score.redundant,
     }
-
-
-def _chain(response: ResponsesReply) -> list[str]:
-    """Names of the calls, in order."""
-    return [item.name for item in response.output if isinstance(item, FunctionCall)]

@@ -1,6 +1,7 @@
 """Native image tools as the config chooses them; the grader's columns; the scripted policy on the example rows."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,16 @@ from gym_core.capture.images import parse_data_url
 from gym_core.config.roots import INSTALL_DIR
 from gym_core.datasets.prepared import read_dataset
 from gym_core.errors import FailureKind, InvalidTask
-from gym_core.types.responses import FunctionCall, InputImage, InputText, OutputMessage, OutputText, ResponsesReply
+from gym_core.types.responses import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    InputText,
+    OutputItem,
+    OutputMessage,
+    OutputText,
+    ResponsesReply,
+)
 from gym_core.types.tool import ToolRequest
 from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
@@ -23,11 +33,15 @@ EXAMPLE = INSTALL_DIR / "resources_servers/visual_tools/data/example.jsonl"
 TASK: JsonObject = {"expected_answer": "4", "answer_kind": "int"}
 
 
-async def graded(text: str, task: JsonObject, calls: tuple[str, ...] = ()) -> Verification:
-    output = [FunctionCall(call_id=str(index), name=name, arguments="{}") for index, name in enumerate(calls)]
+async def graded(text: str, task: JsonObject, calls: Sequence[OutputItem] = ()) -> Verification:
     said = OutputMessage(id="m", content=[OutputText(text=text)])
-    reply = ResponsesReply(id="r", created_at=0, status="completed", output=[*output, said])
+    reply = ResponsesReply(id="r", created_at=0, status="completed", output=[*calls, said])
     return await graded_reply(reply, task)
+
+
+def called(*names: str, arguments: str = "{}", told: str = "Done.") -> list[OutputItem]:
+    asked = [FunctionCall(call_id=f"{name}{index}", name=name, arguments=arguments) for index, name in enumerate(names)]
+    return [*asked, *(FunctionCallOutput(call_id=call.call_id, output=told) for call in asked)]
 
 
 def test_the_config_chooses_tools_by_name_and_by_family_and_how_places_are_written() -> None:
@@ -76,11 +90,36 @@ async def test_no_answer_scores_zero_and_says_so() -> None:
 
 async def test_the_chain_of_calls_is_told_and_compared_with_a_reference() -> None:
     task = {**TASK, "reference_chain": ["crop", "sharpen"]}
-    columns = (await graded("\\boxed{4}", task, ("sharpen", "crop", "crop"))).details
+    columns = (await graded("\\boxed{4}", task, called("sharpen", "crop", "crop"))).details
     assert columns["tool_chain"] == ["sharpen", "crop", "crop"]
     assert columns["distinct_tools"] == 2
     assert (columns["chain_overlap"], columns["chain_order"], columns["chain_redundant"]) == (0.8, 0.4, 1)
-    assert "chain_overlap" not in (await graded("\\boxed{4}", TASK, ("crop",))).details
+    assert "chain_overlap" not in (await graded("\\boxed{4}", TASK, called("crop"))).details
+
+
+async def test_calls_that_never_ran_are_no_part_of_the_chain() -> None:
+    calls = [
+        *called("crop"),
+        *called("fly-1", "fly-2", told="Error: there is no tool 'fly-1'; there are: crop"),
+        *called("unknown_tool", told="Error: the call names no tool."),
+        *called(*["crop"] * 100, told="Error: the tool calls are used up. Answer now, without calling a tool."),
+        FunctionCall(call_id="unanswered", name="crop", arguments="{}"),
+    ]
+    task = {**TASK, "reference_chain": ["crop"]}
+    columns = (await graded("\\boxed{4}", task, calls)).details
+    assert (columns["tool_chain"], columns["distinct_tools"]) == (["crop"], 1)
+    assert (columns["chain_calls"], columns["chain_order"], columns["chain_redundant"]) == (1, 1.0, 0)
+
+
+async def test_the_same_tool_with_the_same_arguments_is_a_duplicate() -> None:
+    calls = [
+        *called("crop", "crop", arguments='{"box": [0, 0, 1, 1], "image": 0}'),
+        *called("crop", arguments='{"image":0,"box":[0,0,1,1]}'),
+        *called("zoom", arguments='{"image":0,"box":[0,0,1,1]}'),
+        *called("crop", arguments='{"image": 1, "box": [0, 0, 1, 1]}'),
+    ]
+    columns = (await graded("\\boxed{4}", TASK, calls)).details
+    assert (columns["chain_calls"], columns["chain_distinct"], columns["chain_duplicates"]) == (5, 3, 2)
 
 
 async def test_the_scripted_policy_solves_the_example_rows_by_their_tool(tmp_path: Path) -> None:
