@@ -167,7 +167,10 @@ def shown(value: object) -> str:
     """A stranger's value in a message, short."""
     if isinstance(value, int) and value.bit_length() > 64:
         return "a very large number"
-    text = repr(value)[:80]
+    try:
+        text = repr(value)[:80]
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or depth, somewhere in it
+        return type(value).__name__
     return text if isinstance(value, (str, int, float, list, bool, type(None))) else type(value).__name__
 
 

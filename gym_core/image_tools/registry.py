@@ -91,7 +91,7 @@ _IMAGE_SCHEMAS: Mapping[str, Mapping[str, Schema]] = {
 
 
 @cache
-def image_tools() -> Mapping[str, ImageTool]:
+def all_tools() -> Mapping[str, ImageTool]:
     """Every tool by name, family by family. Raises ImportError where OpenCV is missing."""
     tools: dict[str, ImageTool] = {}
     for family in FAMILIES:
@@ -107,7 +107,7 @@ def image_tools() -> Mapping[str, ImageTool]:
 
 def chosen_tools(names: Sequence[str]) -> list[ImageTool]:
     """The tools of these names, a family's name standing for all of its tools. Raises ValueError for an unknown one."""
-    known = image_tools()
+    known = all_tools()
     chosen: dict[str, ImageTool] = {}
     for name in names:
         found = [tool for tool in known.values() if name in (tool.name, tool.family)]
@@ -128,9 +128,9 @@ def run(
 
     Raises ImageToolError, with words for a model, for everything that is wrong with the call. Never changes an image.
     """
-    tool = image_tools().get(name)
+    tool = all_tools().get(name)
     if tool is None:
-        raise ImageToolError(f"there is no image tool {shown(name)}; there are: {', '.join(image_tools())}")
+        raise ImageToolError(f"there is no image tool {shown(name)}; there are: {', '.join(all_tools())}")
     check_names(arguments, {**_IMAGE_SCHEMAS[tool.takes], **tool.arguments}, name)
     views = _views(tool, images, arguments, Coordinates(coordinates))
     values = {key: _read(tool, key, arguments[key], views[0]) for key in tool.arguments if key in arguments}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gym_core.image_tools import Coordinates, ImageTool, image_tools
+from gym_core.image_tools import Coordinates, ImageTool, all_tools
 from gym_core.image_tools.arguments import AsBox
 from gym_core.image_tools.places import Size
 from gym_core.servers.answered_calls import AnsweredCall, answered_calls
@@ -66,7 +66,7 @@ class _Follower:
     """By number of an image, the part of the first one that it shows."""
 
     def follow(self, answered: AnsweredCall) -> None:
-        tool = image_tools().get(answered.call.name)
+        tool = all_tools().get(answered.call.name)
         # A call that was refused gave words alone.
         if tool and answered.has_picture:
             self._follow_call(tool, answered.arguments(), answered.result)

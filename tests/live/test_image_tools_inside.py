@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gym_core.image_tools import image_tools
+from gym_core.image_tools import all_tools
 from gym_core.image_tools.archive import package_archive
 from gym_core.sandbox import toolkit
 from tests.live.gyms import needs_toolkit
@@ -29,7 +29,7 @@ ARGUMENTS = {
 IMAGES = {"one": {}, "two": {"image": 0, "other_image": 1}, "several": {"images": [0, 1]}}
 pictures = [Image.open("picture.png")] * 2
 said = {}
-for name, tool in image_tools.image_tools().items():
+for name, tool in image_tools.all_tools().items():
     needed = {key: ARGUMENTS[key] for key in tool.arguments if key not in tool.defaults}
     said[name] = image_tools.run(name, pictures, needed | IMAGES[tool.takes]).text
 print(json.dumps(list(said)))
@@ -50,4 +50,4 @@ def test_every_tool_runs_in_the_python_of_a_sandbox(tmp_path: Path) -> None:
         check=False,
     )
     assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout.strip() == str(list(image_tools())).replace("'", '"')
+    assert found.stdout.strip() == str(list(all_tools())).replace("'", '"')

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gym_core.image_tools import Coordinates, image_tools, run
+from gym_core.image_tools import Coordinates, all_tools, run
 from tests.unit.image_tools.pictures import disc, one_square, speckles, stripes, two_squares
 
 Look = Callable[[Image.Image], bool]
@@ -279,7 +279,7 @@ def test_of_thousands_of_parts_some_hundred_are_framed_and_the_text_says_so() ->
     assert "framed" not in run("count_color", [two_squares()], {"color": "red"}).text
 
 
-KEEPING = [case for case in CASES if case.size and image_tools()[case.tool].keeps_places]
+KEEPING = [case for case in CASES if case.size and all_tools()[case.tool].keeps_places]
 
 
 @pytest.mark.parametrize("case", KEEPING, ids=lambda case: case.tool)
@@ -291,7 +291,7 @@ def test_a_picture_that_keeps_places_has_the_shape_of_what_it_was_made_of(case: 
 
 
 def test_pictures_that_show_a_part_or_a_plot_do_not_keep_places() -> None:
-    moved = {name for name, tool in image_tools().items() if not tool.keeps_places}
+    moved = {name for name, tool in all_tools().items() if not tool.keeps_places}
     assert moved == {
         *("zoom", "crop", "rotate", "flip", "pad", "straighten"),
         *("color_at", "dominant_colors", "histogram", "side_by_side"),
@@ -299,8 +299,8 @@ def test_pictures_that_show_a_part_or_a_plot_do_not_keep_places() -> None:
 
 
 def test_every_tool_has_a_case() -> None:
-    assert {case.tool for case in CASES} == set(image_tools())
+    assert {case.tool for case in CASES} == set(all_tools())
 
 
 def test_there_are_more_than_the_thirty_operations_that_benchmarks_of_tool_chains_ask_for() -> None:
-    assert len(image_tools()) >= 45
+    assert len(all_tools()) >= 45
