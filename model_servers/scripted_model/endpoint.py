@@ -19,6 +19,7 @@ from gym_core.types.wire import JsonObject
 from model_servers.scripted_model.chat import ChatMessage, ChatRequest, Turn, conversation_digest
 from model_servers.scripted_model.library import solvers
 from model_servers.scripted_model.policy import next_turn
+from model_servers.scripted_model.text_calls import declared_in_text
 
 MODEL_NAME = "scripted_model"
 MAX_BODY_BYTES = 256 * 2**20
@@ -98,7 +99,10 @@ def make_endpoint(*, looks: bool = True) -> FastAPI:
             chat = ChatRequest.model_validate_json(body)
         except ValidationError as error:
             return _error(400, f"not a chat-completions request: {error.error_count()} mistakes, first {_first(error)}")
-        turn = next_turn(chat.messages, chat.tool_names, looks=looks)
+        text_tools = None if chat.tool_names else declared_in_text(chat.messages)
+        turn = next_turn(chat.messages, text_tools.names if text_tools else chat.tool_names, looks=looks)
+        if text_tools:
+            turn = text_tools.written(turn)
         completion = _Completion(chat, turn, conversation_digest(chat.messages))
         if chat.stream:
             return StreamingResponse(_events(completion.as_chunks()), media_type="text/event-stream")

@@ -15,6 +15,7 @@ from model_servers.scripted_model.chat import ChatMessage, ToolCall, Turn
 from model_servers.scripted_model.library import Solver, solver_for
 from model_servers.scripted_model.players.contract import Player, View, boxed, guess, player_for
 from model_servers.scripted_model.players.registry import PLAYERS
+from model_servers.scripted_model.text_calls import TOLD, results_told
 
 BASH = "bash"
 READ = "read"
@@ -24,7 +25,6 @@ _CLUE = "image_clue_0"
 _FILE_PATH = re.compile(r'"filePath"\s*:\s*("(?:[^"\\]|\\.)*")')
 _READ_PICTURES = "Attached media from tool result:"
 """How OpenCode opens the user message that carries the pictures of a `read` call: not a question of the user's."""
-_TOLD = "<tool_response>"
 _AFTER_INSTRUCTION = "\n---\n"
 _UNABLE = (
     "I am a scripted policy for visual puzzles: I can measure an image with a program, or guess about one I am shown. "
@@ -93,7 +93,7 @@ def _read_episode(messages: Sequence[ChatMessage]) -> _Episode:
     if start is None:
         return _Episode(prompt="", has_image=False, path=None, results=(), image_urls=())
     question = messages[start]
-    results = tuple(message.text for message in messages[start:] if message.role == "tool" or _is_told(message))
+    results = tuple(result for message in messages[start:] for result in _results_in(message))
     image_urls = tuple(url for message in messages[start:] for url in message.image_urls)
     return _Episode(question.text, question.has_image, _image_path(question.text), results, image_urls)
 
@@ -111,7 +111,13 @@ def _is_question(message: ChatMessage) -> bool:
 
 def _is_told(message: ChatMessage) -> bool:
     """Whether it is a user message in which a text dialect tells what came of a call."""
-    return message.role == "user" and message.text.startswith(_TOLD)
+    return message.role == "user" and message.text.startswith(TOLD)
+
+
+def _results_in(message: ChatMessage) -> list[str]:
+    if message.role == "tool":
+        return [message.text]
+    return results_told(message.text) if _is_told(message) else []
 
 
 def _image_path(prompt: str) -> str | None:
