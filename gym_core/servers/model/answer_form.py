@@ -43,11 +43,14 @@ def arguments_text(raw: msgspec.Raw) -> tuple[str, bool]:
     Raises WrongForm for anything else.
     """
     found = bytes(raw)
-    match found[:1]:
-        case b'"':
-            return msgspec.json.decode(found, type=str), False
-        case b"{":
-            return found.decode("utf-8"), True
+    try:
+        match found[:1]:
+            case b'"':
+                return msgspec.json.decode(found, type=str), False
+            case b"{":
+                return found.decode("utf-8"), True
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a raw value's bytes were passed over until now
+        raise WrongForm("a tool call's `function.arguments` holds bytes that are no UTF-8") from error
     if found in (b"", b"null"):
         return "", False
     raise WrongForm("a tool call's `function.arguments` is neither text nor an object")

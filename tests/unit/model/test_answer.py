@@ -140,6 +140,11 @@ WRONG_FORMS = {
     "content": (whole({"content": {"a": "SECRET"}}), r"\$.choices\[0\].message.content"),
     "a part": (whole({"content": [{"type": "SECRET"}]}), "`content` is a list with a part that is no text"),
     "arguments": (whole(called(5), "tool_calls"), "`function.arguments` is neither text nor an object"),
+    "bytes in text": (whole(called("SECRET"), "tool_calls").replace(b"SECRET", b"\xff"), "bytes that are no UTF-8"),
+    "bytes in an object": (
+        whole(called({"x": "SECRET"}), "tool_calls").replace(b"SECRET", b"\xff"),
+        "bytes that are no UTF-8",
+    ),
     "an end": (whole({"content": "SECRET"}, None), "no `choices.0..finish_reason`"),
     "half a character": (whole({"content": "SECRET \ud800."}), "one half of a surrogate pair"),
 }
