@@ -41,6 +41,7 @@ def some(subtype: Subtype, level: int) -> list[Puzzle]:
     return [subtype.generate(puzzle_rng(subtype.SUBTYPE, seed, level), level) for seed in range(3)]
 
 
+@pytest.mark.slow
 @every_subtype
 def test_the_second_solver_needs_neither_picture_nor_gold(subtype: Subtype) -> None:
     """Only a structure that survived a file."""

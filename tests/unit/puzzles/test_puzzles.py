@@ -120,6 +120,7 @@ def test_the_same_seed_draws_the_same_puzzle_and_another_seed_another(subtype: s
     assert len(set(prints.values())) == len(prints)
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_draws_the_same_puzzles() -> None:
     program = (
         "from tests.unit.puzzles.test_puzzles import SUBTYPES, fingerprint, make\n"

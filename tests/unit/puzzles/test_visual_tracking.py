@@ -21,6 +21,7 @@ def make(subtype: str, seed: int, level: int) -> Puzzle:
     return SUBTYPES[subtype].generate(puzzle_rng(subtype, seed, level), level)
 
 
+@pytest.mark.slow
 @every_subtype
 def test_the_second_solver_needs_neither_picture_nor_gold(subtype: str) -> None:
     """Only a structure that survived a file."""

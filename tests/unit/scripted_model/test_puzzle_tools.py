@@ -39,6 +39,7 @@ def is_right(puzzle: Puzzle, text: str) -> bool:
     return match(puzzle.answer, extract_answer(text).answer or "", puzzle.answer_kind.value, puzzle.options).equal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("subtype", "level"), CASES)
 def test_it_is_right_by_what_tools_tell_and_keeps_within_the_budget(subtype: str, level: int) -> None:
     for seed in range(2):

@@ -87,6 +87,7 @@ def test_the_policy_says_that_it_guesses_where_no_solver_knows_the_question(subt
         assert "This is a guess." in turn.text
 
 
+@pytest.mark.slow
 @every_subtype
 def test_a_played_puzzle_ends_in_what_the_solver_finds(subtype: str, tmp_path: Path) -> None:
     """The policy's turns against a shell and a file reader that speak as OpenCode does."""
