@@ -168,6 +168,10 @@ class ToolResourcesServer(ResourcesServer[TaskT, ToolConfigT]):
         """The tools of one episode, in the order in which a model is told of them."""
         raise NotImplementedError(f"{type(self).__name__} has no tools: write `list_tools`")
 
+    def check_image(self, session: ToolSession[TaskT], index: int) -> None:
+        """Hold an image of the prompt, which is on the shelf, against the task, before a model is asked. In a thread.
+        Raises InvalidTask for a row that cannot be graded."""
+
     def make_session(self, request: SeedSessionRequest) -> ToolSession[TaskT]:
         task = self.read_task(request.task_data)
         tools = {tool.name: tool for tool in self.list_tools(task)}
@@ -203,8 +207,12 @@ class ToolResourcesServer(ResourcesServer[TaskT, ToolConfigT]):
             raise ValueError(f"image index {index[:20]!r} is no number from 0")
         content = await request.body()
         async with session.turn:
-            await asyncio.to_thread(session.shelf.put_prompt, int(index), content)
+            await asyncio.to_thread(self._put_image, session, int(index), content)
         return Response(status_code=204)
+
+    def _put_image(self, session: ToolSession[TaskT], index: int, content: bytes) -> None:
+        session.shelf.put_prompt(index, content)
+        self.check_image(session, index)
 
     async def _call_tool_route(self, request: Request) -> Response:
         session = self._redeem(request)

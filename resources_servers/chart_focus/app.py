@@ -14,7 +14,7 @@ from gym_core.judging.yes_no_prompt import REASK, SYSTEM, parse_yes_no
 from gym_core.servers.context import ServerContext
 from gym_core.servers.python_runtime import Execution, PythonSession, PythonToolServer, PythonToolServerConfig, Setup
 from gym_core.servers.resources import Submission
-from gym_core.servers.tools import ToolOutput
+from gym_core.servers.tools import ToolOutput, ToolSession
 from gym_core.types.checkup import JudgeReport
 from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
@@ -64,15 +64,18 @@ class ChartFocusServer(PythonToolServer[ChartTask, ChartFocusConfig]):
         super().__init__(config, context)
         self.judge = self._make_judge()
 
-    def setup(self, session: PythonSession[ChartTask]) -> Setup:
-        if not len(session.shelf):
-            raise InvalidTask("a task of chart_focus has an image in its prompt")
+    def check_image(self, session: ToolSession[ChartTask], index: int) -> None:
+        """The boxes are those of the first image, whether or not the model comes to use them."""
         image = session.shelf[0]
         try:
             session.task.check_boxes(width=image.width, height=image.height)
         except ValueError as error:
             raise InvalidTask(str(error)) from error
-        return chart_setup(session.task, image.content)
+
+    def setup(self, session: PythonSession[ChartTask]) -> Setup:
+        if not len(session.shelf):
+            raise InvalidTask("a task of chart_focus has an image in its prompt")
+        return chart_setup(session.task, session.shelf[0].content)
 
     def observe(self, session: PythonSession[ChartTask], execution: Execution) -> ToolOutput:
         return observation(execution)

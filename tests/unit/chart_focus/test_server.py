@@ -16,7 +16,7 @@ from gym_core.servers.context import ServerContext, ServerSlice
 from gym_core.servers.python_runtime import CodeArguments, Execution, PythonSession, Setup
 from gym_core.servers.tools import ToolOutput
 from gym_core.types.ids import EpisodeId, TaskId
-from gym_core.types.session import SeedSessionRequest
+from gym_core.types.session import SeedSessionReply, SeedSessionRequest
 from gym_core.types.wire import JsonObject
 from resources_servers.chart_focus.app import ChartFocusConfig, ChartFocusServer
 from resources_servers.chart_focus.focus_tools import FOCUS_TOOLS
@@ -25,6 +25,7 @@ from resources_servers.chart_focus.task import ChartTask
 from resources_servers.chart_focus.trajectory import RAN
 from tests.fakes.clock import FastClock
 from tests.fakes.sandbox import FakeSandbox
+from tests.fakes.serving import serving
 from tests.unit.chart_focus.trajectories import BARS, FOCUS, TABLE
 
 JUDGE: JsonObject = {"judge_model_server": {"type": "model_servers", "name": "judge"}}
@@ -97,14 +98,17 @@ def server(**config: object) -> ChartFocusServer:
     return ChartFocusServer(ChartFocusConfig.model_validate(config), ServerContext(part, HttpPool()))
 
 
-def session_of(task: JsonObject) -> PythonSession[ChartTask]:
-    request = SeedSessionRequest(
+def seed_of(task: JsonObject) -> SeedSessionRequest:
+    return SeedSessionRequest(
         resources_session_id="s",
         episode_id=EpisodeId(rollout_id="r"),
         task_id=TaskId(taskset="c", task_id="1"),
         task_data=task,
     )
-    session = server().make_session(request)
+
+
+def session_of(task: JsonObject) -> PythonSession[ChartTask]:
+    session = server().make_session(seed_of(task))
     assert isinstance(session, PythonSession)
     return session
 
@@ -117,11 +121,15 @@ def test_the_prompts_image_is_what_the_code_sees() -> None:
     assert png() in server().setup(session).files.values()
 
 
-def test_boxes_of_another_picture_are_a_mistake_in_the_row() -> None:
-    session = session_of(TABLE.model_dump(mode="json"))
-    session.shelf.put_prompt(0, png())
-    with pytest.raises(InvalidTask, match="'Goals' is outside of the 30x50 picture"):
-        server().setup(session)
+async def test_boxes_of_another_picture_are_a_mistake_in_the_row_before_a_model_is_asked() -> None:
+    async with HttpPool() as pool, serving(server().make_app()) as url:
+        seed = seed_of(TABLE.model_dump(mode="json"))
+        reply = await pool.service(url, "t").call("POST", "/seed_session", seed, SeedSessionReply)
+        assert reply.resources_tools is not None
+        agent = pool.service(f"{url}/v1/resources_sessions/s", reply.resources_tools.token)
+        for _ in range(2):  # the agent may ask again
+            with pytest.raises(InvalidTask, match="'Goals' is outside of the 30x50 picture"):
+                await agent.call_raw("PUT", "/images/0", png())
 
 
 async def test_an_action_that_leaves_no_process_is_told_as_one_that_failed() -> None:
