@@ -118,7 +118,7 @@ def test_a_refused_run_reports_nothing_of_what_lies_at_its_output(
         ("echo_environment", "--environment echo"),
         ("echo_environment", "--benchmark=not_here --environment=echo ++x=1"),
         ("chart_focus_benchmark", "--benchmark chart_focus --limit 3"),
-        ("babyvision_opencode", "--config gone.yaml"),
+        ("babyvision_opencode", "--limit 3"),
     ],
 )
 def test_an_environment_is_found_by_what_the_run_was_started_with(
@@ -137,6 +137,53 @@ def test_an_environment_is_found_by_what_the_run_was_started_with(
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert main(["eval", command, str(run.path), "--name", "a", "++dry_run=true"]) == 0, capsys.readouterr().err
     assert f"{command} of {run.path}" in capsys.readouterr().out
+
+
+JUDGED = "resources_servers/pyvision_image/configs/pyvision_image_judged.yaml"
+
+
+@pytest.mark.parametrize("command", ["rejudge", "replay"])
+@pytest.mark.parametrize(
+    ("argv", "words", "said"),
+    [
+        (f"--benchmark pyvision_image --config {JUDGED} --limit 3", "",
+         f"`--benchmark pyvision_image --config {JUDGED}`"),
+        ("--benchmark=a --benchmark=echo --config=x.yaml --config=$(y)", "",
+         "`--benchmark echo --config x.yaml --config '$(y)'`"),
+        ("--benchmark chart_focus --search-dir mine", "", "`--benchmark chart_focus --search-dir mine`"),
+        ("--environment echo --config x.yaml --search-dir mine", "--search-dir .",
+         "started with --config, and a recording does not decide what is read: give "
+         "`--environment echo --config x.yaml --search-dir .`"),
+    ],
+)  # fmt: skip
+def test_a_run_with_files_or_folders_of_its_own_is_refused_with_the_words_to_give(
+    command: str,
+    argv: str,
+    words: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("GYM_EXTRA_ROOTS", "")  # what a search folder adds is taken back
+    run = MadeRun(tmp_path, "x", environment="babyvision_opencode", argv=["gym", "eval", "run", *argv.split()])
+    run.plan([made_rollout(0)])
+    run.write([made_rollout(0)])
+    assert main(["eval", command, str(run.path), *words.split()]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_selection_of_the_users_own_stands_for_the_recorded_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["gym", "eval", "run", "--environment", "echo", "--config", "gone.yaml"]
+    run = MadeRun(tmp_path, "x", environment="echo_environment", argv=argv)
+    run.plan([made_rollout(0)])
+    run.write([made_rollout(0)])
+    monkeypatch.setattr("gym_core.launch.warmup.warming_up", nullcontext)
+    monkeypatch.setattr("gym_core.launch.warmup.cool_down", lambda _: None)
+    words = ["--environment", "echo", "--name", "a", "++dry_run=true"]
+    assert main(["eval", "rejudge", str(run.path), *words]) == 0, capsys.readouterr().err
 
 
 def test_a_report_of_grades_says_how_many_changed_and_which_way() -> None:
