@@ -40,7 +40,7 @@ from resources_servers.pyvision.videos import place_videos
 class PyVisionConfig(PythonToolServerConfig):
     tool_timeout_s: float = Field(default=300.0, gt=0)
     """Of one call: a run of the model's code, and one of ours that gives its pictures their names."""
-    beside_s: ClassVar[float] = BINDING_TIMEOUT_S + GRACE_S
+    beside_s: ClassVar[float] = 2 * BINDING_TIMEOUT_S + GRACE_S
     tool_reward: ToolReward = ToolReward()
     default_grader: Grader = Grader.MATCH
     """Of rows that name no grader and whose data source is not in `graders`."""

@@ -12,7 +12,9 @@ from resources_servers.pyvision.observation import clue_name
 from resources_servers.pyvision.videos import READER_FILE, reader_source
 
 BINDING_TIMEOUT_S = 10.0
-"""For the pictures of one execution, a tenth of a second each where nothing of the model's stands in the way."""
+"""For the files of one execution's pictures, and again for the code that reads them: a tenth of a second each where
+nothing of the model's stands in the way.
+"""
 
 _NAMES = """
 import matplotlib.pyplot as plt

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from gym_core.errors import SandboxError, SandboxLost
+from gym_core.errors import EpisodeError, SandboxError, SandboxLost
 from gym_core.sandbox.contract import Launch, Sandbox
 from gym_core.servers.python_runtime.reply import Life, Reply
 from gym_core.servers.python_runtime.settings import Execution, Outcome, RuntimeSettings, Setup
@@ -38,8 +38,12 @@ MAX_IMAGES_BYTES = 24 << 20
 START_TIMEOUT_S = 60.0
 START_LIMIT_S = 85.0
 """Of all that comes before the code, further tries included: the end of earlier processes, the files, the start."""
-GRACE_S = 30.0
+_CLIENT_GRACE_S = 30.0
 """How much longer than the code a client may take: to kill a process that forks, and to bring the pictures."""
+_LOOK_TIMEOUT_S = 10.0
+"""Of the sandbox, to answer from outside when no client did."""
+GRACE_S = _CLIENT_GRACE_S + _LOOK_TIMEOUT_S
+"""How much longer than the code an execution may take."""
 
 MAX_REPLY_BYTES = 40 << 20
 MAX_START_BYTES = 1 << 20
@@ -71,6 +75,10 @@ _NEW_PROCESS = (
 )
 
 
+class _NoReply(SandboxError):
+    """A client ran, and its answer is none: the sandbox did as it was asked."""
+
+
 class PythonRuntime:
     """One process at a time, started when the first code comes. The sandbox is the caller's, who also closes it.
 
@@ -98,9 +106,9 @@ class PythonRuntime:
     async def run(self, code: str) -> Execution:
         """Run a piece of code; one at a time. What the code does wrong, to the process too, is in the result.
 
-        Takes `START_LIMIT_S`, the time of the code and `GRACE_S` at most. Raises SandboxLost when the sandbox is gone.
-        Before any code has run what fails is ours: SandboxError when no process can be had, OSError where the setup's
-        files do not fit, RuntimeError when the prelude fails.
+        Takes `START_LIMIT_S`, the time of the code and `GRACE_S` at most. Raises SandboxLost when the sandbox is gone,
+        SandboxError when it is out of reach. Before any code has run what fails is ours: SandboxError when no process
+        can be had, OSError where the setup's files do not fit, RuntimeError when the prelude fails.
         """
         content = code.encode("utf-8", "replace")
         if len(content) > MAX_CODE_BYTES:
@@ -113,6 +121,7 @@ class PythonRuntime:
             except (OSError, RuntimeError, SandboxError) as error:
                 if not self._has_run:
                     raise
+                await self._must_answer(error)
                 # It could be done before, so it is what the code left that is in the way: a full disk, say.
                 return Execution("not_run", "", (), restarted=True, notes=_no_process(error))
             return await self._run_in(life, content, self._settings.timeout_s)
@@ -121,23 +130,22 @@ class PythonRuntime:
         """Files more for the folder, and code of ours that takes them into the model's names; None where no process
         lives: a new one finds what was added to the setup's.
 
-        Takes `timeout_s` and `GRACE_S` at most; `timeout_s` is the code's, since the model's may stand in its way. What
-        fails is in the result: the model's code has run. Raises SandboxLost alone.
+        Takes twice `timeout_s` and `GRACE_S` at most: the files have one, and the code, since the model's may stand in
+        its way, another. What fails is in the result: the model's code has run. Raises SandboxLost when the sandbox is
+        gone, SandboxError when it is out of reach.
         """
         async with self._turn:
             if self._life is None:
                 return None
-            loop = asyncio.get_running_loop()
-            deadline = loop.time() + timeout_s
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout(timeout_s):
                     await self._write(files)
             except SandboxLost:
                 raise
             except (OSError, SandboxError) as error:  # a time-out is an OSError
+                await self._must_answer(error)
                 return Execution("not_run", "", (), restarted=False, notes=[_last_line(error)])
-            left_s = max(0.1, deadline - loop.time())
-            return await self._run_in(self._life, code.encode(), left_s)
+            return await self._run_in(self._life, code.encode(), timeout_s)
 
     async def close(self) -> None:
         """End the process and all that it started, where the sandbox still is; closing twice is fine."""
@@ -146,7 +154,7 @@ class PythonRuntime:
             self._life, self._old_lives = None, []
             if lives:
                 with contextlib.suppress(SandboxError):
-                    await self._ask({"op": "stop"}, lives, timeout_s=GRACE_S)
+                    await self._ask({"op": "stop"}, lives, timeout_s=_CLIENT_GRACE_S)
 
     async def _run_in(self, life: Life, content: bytes, timeout_s: float) -> Execution:
         # Not trusted again unless this code ends well; the call may also be cancelled.
@@ -175,7 +183,7 @@ class PythonRuntime:
 
     async def _started(self) -> Life:
         if self._old_lives:  # first of all: what they left may hold the room that the files need
-            await self._ask({"op": "stop"}, self._old_lives, timeout_s=GRACE_S)
+            await self._ask({"op": "stop"}, self._old_lives, timeout_s=_CLIENT_GRACE_S)
             self._old_lives = []
         await self._write(self._setup.files)
         token = secrets.token_hex(8)
@@ -214,7 +222,9 @@ class PythonRuntime:
         }
 
     async def _exchange(self, life: Life, content: bytes, timeout_s: float) -> Reply:
-        """Raises SandboxLost alone: the code may have killed its client, or used up every process."""
+        """Raises SandboxError where the sandbox is gone or out of reach: else the code may have killed its client, or
+        used up every process.
+        """
         settings, loop = self._settings, asyncio.get_running_loop()
         request: JsonObject = {
             "op": "run",
@@ -226,19 +236,37 @@ class PythonRuntime:
             "max_images": settings.max_images,
             "max_images_bytes": MAX_IMAGES_BYTES,
         }
-        began = loop.time()
+        began, limit_s = loop.time(), timeout_s + _CLIENT_GRACE_S
         try:
-            async with asyncio.timeout(timeout_s + GRACE_S):
-                return await self._ask(request, [life], timeout_s=timeout_s + GRACE_S)
+            async with asyncio.timeout(limit_s):
+                return await self._ask(request, [life], timeout_s=limit_s)
         except SandboxLost:
             raise
         except (SandboxError, TimeoutError) as error:
             log.info("python client lost", extra={"sandbox": self._sandbox.id, "reason": str(error)[:200]})
+            took_s = loop.time() - began
+            await self._must_answer(error)
         # A client that outlived the code's time was about to end it, and what the code had started kept it from that.
-        return _unanswered("timed_out" if loop.time() - began >= timeout_s else "died")
+        return _unanswered("timed_out" if took_s >= timeout_s else "died")
+
+    async def _must_answer(self, error: Exception) -> None:
+        """Raises SandboxError where the sandbox does not answer from outside either: no code can bring that about.
+
+        It is asked to be renewed, which starts nothing inside: all of its processes may be used up.
+        """
+        if isinstance(error, _NoReply) or not isinstance(error, SandboxError | TimeoutError):
+            return  # it did answer
+        try:
+            async with asyncio.timeout(_LOOK_TIMEOUT_S):
+                await self._sandbox.renew()
+        except SandboxLost:
+            raise
+        except (EpisodeError, OSError) as silence:
+            reason = _last_line(error)
+            raise SandboxError(f"sandbox {self._sandbox.id!r} does not answer: {reason}") from silence
 
     async def _ask(self, request: JsonObject, lives: Sequence[Life], *, timeout_s: float) -> Reply:
-        """Raises SandboxError for an answer that is none."""
+        """Raises _NoReply for an answer that is none."""
         request = {**request, "lives": [life.model_dump() for life in lives]}
         words = base64.b64encode(json.dumps(request).encode()).decode()
         arguments = [words[start : start + _ARGUMENT_CHARS] for start in range(0, len(words), _ARGUMENT_CHARS)]
@@ -250,7 +278,7 @@ class PythonRuntime:
         except ValueError as error:
             said = done.stderr[-300:].decode("utf-8", "replace")
             how = "was out of time" if done.timed_out else f"ended with {done.exit_code} or by signal {done.signal}"
-            raise SandboxError(f"sandbox {self._sandbox.id!r}: the Python runtime's client {how}: {said}") from error
+            raise _NoReply(f"sandbox {self._sandbox.id!r}: the Python runtime's client {how}: {said}") from error
 
     def _execution(self, reply: Reply, timeout_s: float) -> Execution:
         images = reply.pictures()[: self._settings.max_images]

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from gym_core.errors import SandboxError, SandboxLost
-from gym_core.sandbox.contract import ExecResult, Launch, SandboxSpec
+from gym_core.sandbox.contract import ExecResult, Launch, OnOutput, SandboxSpec
 from gym_core.servers.python_runtime import Execution, PythonRuntime, RuntimeSettings, Setup
 from gym_core.servers.python_runtime.client import born, status
 from gym_core.servers.python_runtime.runtime import MAX_CODE_BYTES, START_LIMIT_S
@@ -317,6 +317,56 @@ async def test_a_client_that_outlived_the_codes_time_is_told_as_a_time_out() -> 
     assert late.notes[0] == "the code did not end within 30 seconds, so its process was killed"
 
 
+class CutOffSandbox(FakeSandbox):
+    """Lives, and is out of reach: its provider's engine does not answer."""
+
+    is_cut_off = False
+    hangs = False
+
+    async def exec(self, launch: Launch, on_output: OnOutput | None = None) -> ExecResult:
+        if self.is_cut_off:
+            await asyncio.sleep(9999 if self.hangs else 0)
+            raise SandboxError("connection refused")
+        return await super().exec(launch, on_output)
+
+    async def write(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        if self.is_cut_off:
+            raise SandboxError("connection refused")
+        await super().write(path, content, mode)
+
+    async def renew(self) -> None:
+        if self.is_cut_off:
+            raise SandboxError("connection refused")
+        await super().renew()
+
+
+async def cut_off_after_code(*, hangs: bool = False, ends: bool = False) -> PythonRuntime:
+    """`ends`: the process that ran the code ended with it, so the next code needs a new one."""
+    sandbox = CutOffSandbox("box", SandboxSpec())
+    sandbox.on_exec(lambda launch, box: ExecResult(exit_code=0, stdout=STARTED))
+    python = PythonRuntime(sandbox, RuntimeSettings(), Setup())
+    assert (await python.run("x = 1")).outcome == "ok"
+    if ends:
+        sandbox.on_exec(lambda launch, box: ExecResult(exit_code=0, stdout=b""))
+        assert (await python.run("os._exit(0)")).outcome == "died"
+    sandbox.is_cut_off, sandbox.hangs = True, hangs
+    return python
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_sandbox_out_of_reach_is_ours_though_code_has_run(hangs: bool, ends: bool) -> None:
+    python = await cut_off_after_code(hangs=hangs, ends=ends)
+    with pytest.raises(SandboxError, match="does not answer"):
+        await FastClock().run(python.run("print(x)"), within_s=200)
+
+
+async def test_files_that_cannot_be_brought_to_a_sandbox_out_of_reach_are_ours() -> None:
+    python = await cut_off_after_code()
+    with pytest.raises(SandboxError, match="does not answer"):
+        await python.hand_over({"late.txt": b""}, "", timeout_s=5)
+
+
 async def test_a_sandbox_that_is_gone_is_ours() -> None:
     _, python = failing_at(1, SandboxLost("gone"))
     with pytest.raises(SandboxLost):
@@ -371,3 +421,36 @@ async def test_files_that_the_codes_leavings_keep_out_are_told_of() -> None:
     sandbox.die()
     with pytest.raises(SandboxLost):
         await python.hand_over({"late.txt": b""}, "", timeout_s=5)
+
+
+class SlowSandbox(FakeSandbox):
+    """Each file takes `write_s`."""
+
+    write_s = 0.0
+
+    async def write(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        await asyncio.sleep(self.write_s)
+        await super().write(path, content, mode)
+
+
+@pytest.mark.parametrize(("write_s", "outcome", "operations"), [(9, "ok", ["run", "run"]), (11, "not_run", ["run"])])
+async def test_files_that_are_slow_to_come_take_no_time_of_the_codes_and_no_variables(
+    write_s: float, outcome: str, operations: list[str]
+) -> None:
+    sandbox = SlowSandbox("box", SandboxSpec())
+    sandbox.on_exec(lambda launch, box: ExecResult(exit_code=0, stdout=STARTED))
+    python = PythonRuntime(sandbox, RuntimeSettings(), Setup())
+    await python.run("x = 1")
+    sandbox.launches.clear()
+    sandbox.write_s = write_s
+    brought = await FastClock().run(python.hand_over({"late.txt": b""}, "", timeout_s=10), within_s=30)
+    assert brought is not None
+    assert (brought.outcome, brought.restarted) == (outcome, False)
+    await python.run("print(x)")
+    assert [operation(launch) for launch in sandbox.launches] == operations
+    assert [given_s(launch) for launch in sandbox.launches][:-1] == [10] * (len(operations) - 1)
+
+
+def given_s(launch: Launch) -> float:
+    """For the code."""
+    return float(json.loads(base64.b64decode("".join(launch.argv[5:])))["timeout_s"])

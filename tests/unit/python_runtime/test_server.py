@@ -103,7 +103,7 @@ def test_the_tool_has_one_argument_and_a_bound() -> None:
 def test_a_tool_that_would_time_out_before_its_code_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"tool_timeout_s: 180 is too short for python_runtime.timeout_s 100"):
         server(python_runtime={"timeout_s": 100})
-    assert server(python_runtime={"timeout_s": 100}, tool_timeout_s=220).config.tool_timeout_s == 220
+    assert server(python_runtime={"timeout_s": 100}, tool_timeout_s=230).config.tool_timeout_s == 230
 
 
 async def test_without_a_sandbox_no_code_runs() -> None:
