@@ -87,6 +87,8 @@ class CalledFunction(msgspec.Struct, frozen=True):
     @property
     def arguments_text(self) -> str:
         found = msgspec.json.decode(self.arguments)
+        if found is None:  # as some endpoints write a call without arguments
+            return ""
         return found if isinstance(found, str) else bytes(self.arguments).decode("utf-8", "replace")
 
 

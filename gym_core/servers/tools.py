@@ -16,6 +16,7 @@ graded again without its tools having run.
 """
 
 import asyncio
+import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,8 +33,10 @@ from gym_core.errors import EpisodeError, FailureKind, SessionError
 from gym_core.http.app import first_mistakes
 from gym_core.http.auth import bearer_token, new_token, same_token
 from gym_core.http.problem import BAD_REQUEST, problem_response
+from gym_core.servers.context import ServerContext
 from gym_core.servers.image_shelf import ImageShelf, ShelfFull, ShelfLimits
 from gym_core.servers.resources import ResourcesServer, ResourcesServerConfig, ResourcesSession, TaskT
+from gym_core.servers.tool_threads import ToolThreads
 from gym_core.types.responses import InputImage, InputPart, InputText
 from gym_core.types.session import SeedSessionRequest
 from gym_core.types.tool import REFUSED, ToolAccess, ToolFunction, ToolReply, ToolRequest
@@ -118,12 +121,6 @@ class ToolSession(ResourcesSession, Generic[TaskT]):
     thread: "asyncio.Future[Any] | None" = None
     """What runs for this session in a thread. No time limit stops a thread, so it may go on behind a late call."""
 
-    async def in_thread(self, work: Callable[..., ResultT], *arguments: Any) -> ResultT:
-        """What the work gives. Cancelled, it leaves the thread running."""
-        running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
-        self.thread = running
-        return await asyncio.shield(running)
-
     async def settle(self, timeout_s: float) -> None:
         """Wait for what a late call left running, so that a session has one thread. Raises ToolError if it stays."""
         if self.thread is not None and not self.thread.done():
@@ -151,7 +148,8 @@ class _Result:
 class ToolResourcesServerConfig(ResourcesServerConfig):
     tool_images: ShelfLimits = ShelfLimits()
     tool_timeout_s: float = Field(default=60.0, gt=0)
-    """Of one call; past it the tool is taken for broken, and the sample masked, but see `Tool.late_is_told`."""
+    """Of one call, from when a thread has taken it up; past it the tool is taken for broken, and the sample masked, but
+    see `Tool.late_is_told`. A call that waits for a thread as long is masked."""
 
 
 ToolConfigT = TypeVar("ToolConfigT", bound=ToolResourcesServerConfig)
@@ -163,6 +161,14 @@ class ToolResourcesServer(ResourcesServer[TaskT, ToolConfigT]):
     config_type = ToolResourcesServerConfig
     needs_images: ClassVar[bool] = False
     own_paths = (*ResourcesServer.own_paths, f"{_BASE}/")
+
+    def __init__(self, config: ToolConfigT, context: ServerContext) -> None:
+        super().__init__(config, context)
+        self.threads = ToolThreads()
+
+    async def close(self) -> None:
+        await super().close()
+        self.threads.close()
 
     def list_tools(self, task: TaskT) -> Sequence[Tool[Any]]:
         """The tools of one episode, in the order in which a model is told of them."""
@@ -269,8 +275,8 @@ class ToolResourcesServer(ResourcesServer[TaskT, ToolConfigT]):
         limit = asyncio.timeout(self.config.tool_timeout_s)
         try:
             async with limit:
-                output = await _output(tool, session, arguments)
-                parts = await session.in_thread(_shelve, session.shelf, output)
+                output = await self._output(tool, session, arguments, limit)
+                parts = await self._in_thread(session, limit, _shelve, session.shelf, output)
         except TimeoutError as late:
             if not (limit.expired() and tool.late_is_told):
                 raise
@@ -279,6 +285,29 @@ class ToolResourcesServer(ResourcesServer[TaskT, ToolConfigT]):
                 " part of the image"
             ) from late
         return _Result(parts, ends=output.ends)
+
+    async def _output(
+        self, tool: Tool[Any], session: ToolSession[TaskT], arguments: ToolArguments, limit: asyncio.Timeout
+    ) -> ToolOutput:
+        is_async = inspect.iscoroutinefunction(tool.run)
+        run = functools.partial(tool.run, session, arguments)
+        found = run() if is_async else await self._in_thread(session, limit, run)
+        return await found if inspect.isawaitable(found) else found
+
+    async def _in_thread(
+        self,
+        session: ToolSession[TaskT],
+        limit: asyncio.Timeout,
+        work: Callable[..., ResultT],
+        *arguments: Any,  # Any: the work's own
+    ) -> ResultT:
+        """What the work gives, which has the whole limit from when a thread took it up. Cancelled, it leaves the thread
+        running. Raises ThreadsBusy."""
+        timeout_s = self.config.tool_timeout_s
+        limit.reschedule(None)  # a wait for a thread is no work of the call
+        running = session.thread = await self.threads.start(work, *arguments, timeout_s=timeout_s)
+        limit.reschedule(asyncio.get_running_loop().time() + timeout_s)
+        return await asyncio.shield(running)
 
 
 def _held(session: ResourcesSession) -> ToolSession[Any]:
@@ -298,12 +327,6 @@ def _read_call(tools: dict[str, Tool[Any]], asked: ToolRequest) -> tuple[Tool[An
     except ValidationError as error:
         raise ToolError(f"the arguments of {tool.name} do not fit: {first_mistakes(error)[:1000]}") from error
     return tool, arguments
-
-
-async def _output(tool: Tool[Any], session: ToolSession[Any], arguments: ToolArguments) -> ToolOutput:
-    is_async = inspect.iscoroutinefunction(tool.run)
-    found = tool.run(session, arguments) if is_async else await session.in_thread(tool.run, session, arguments)
-    return await found if inspect.isawaitable(found) else found
 
 
 def _shelve(shelf: ImageShelf, output: ToolOutput) -> tuple[str | int, ...]:

@@ -3,7 +3,9 @@
 import asyncio
 import io
 import json
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
@@ -11,6 +13,7 @@ from PIL import Image
 from gym_core.capture.images import parse_data_url
 from gym_core.errors import EpisodeError, FailureKind, InvalidTask, SessionError
 from gym_core.http.client import ServiceClient
+from gym_core.servers.tool_threads import ToolThreads
 from gym_core.servers.tools import MAX_ARGUMENT_CHARS, schema_of
 from gym_core.types.responses import InputImage, InputText
 from gym_core.types.tool import ToolAccess, ToolReply, ToolRequest
@@ -163,6 +166,39 @@ async def test_a_session_goes_on_when_the_late_call_is_done() -> None:
         # On a busy machine a thread alone may take that long.
         said = [told(await ask(house, access, "toil", call_id=f"c{n}")) for n in range(2, 12)]
         assert "toiled" in said
+
+
+async def test_a_late_call_takes_no_thread_from_the_server() -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    async with tool_house(tool_timeout_s=0.05) as house, asyncio.timeout(10):
+        first, second = [await house.seed(name) for name in ("s1", "s2")]
+        assert (await ask(house, first, "toil")).is_error
+        await put(house, second, 0)
+        assert (await ask(house, second, "toil")).is_error
+        assert house.server.ran == ["toil", "toil"]
+
+
+async def test_a_call_that_never_began_is_our_failure() -> None:
+    async with tool_house(tool_timeout_s=0.05) as house:
+        house.server.threads = ToolThreads(1)
+        first, second = [await house.seed(name) for name in ("s1", "s2")]
+        assert (await ask(house, first, "toil")).is_error
+        with pytest.raises(EpisodeError, match=r"all 1 threads of tools were busy for 0.05 s") as caught:
+            await ask(house, second, "toil")
+        assert (caught.value.kind, house.server.ran) == (FailureKind.VERIFIER_ERROR, ["toil"])
+
+
+async def test_a_call_has_its_whole_time_from_when_a_thread_is_free() -> None:
+    async with tool_house(tool_timeout_s=0.3) as house:
+        house.server.threads = ToolThreads(1)
+        held, clock = threading.Event(), asyncio.get_running_loop().time
+        await house.server.threads.start(held.wait, 30, timeout_s=1)
+        behind = asyncio.ensure_future(ask(house, await house.seed(), "toil"))
+        await asyncio.wait([behind], timeout=0.05)
+        freed = clock()
+        held.set()
+        assert "ask for less" in told(await behind)
+        assert clock() - freed >= 0.3
 
 
 async def test_a_tool_may_end_the_episode(house: ToolHouse) -> None:
