@@ -28,7 +28,7 @@ from gym_core.types.session import SeedSessionRequest
 from gym_core.types.tool import ToolAccess, ToolFunction
 from gym_core.types.verification import Verification
 from gym_core.types.wire import JsonObject
-from resources_servers.benchmax.arguments import misfits, schema_fault
+from resources_servers.benchmax.arguments import misfits, names_taken, schema_fault
 from resources_servers.benchmax.attempt import Attempt, Hook, awaited
 from resources_servers.benchmax.environment_loop import EnvironmentLoop
 from resources_servers.benchmax.functions import AnyArguments, EnvironmentTool, read_functions
@@ -177,6 +177,8 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
         self, function: ToolFunction, session: ToolSession[BenchmaxTask], asked: AnyArguments
     ) -> ToolOutput:
         attempt, arguments = _held(session).attempt, asked.model_extra or {}
+        if taken := names_taken(arguments, function.parameters, self._environment.run_tool, positional=2):
+            raise _do_not_fit(function, taken)
         try:
             result = await self._hook(
                 attempt,
@@ -190,7 +192,7 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
                 return ToolOutput([str(error)[:1000]], ends=True)
             mistakes = [] if word else await asyncio.to_thread(misfits, arguments, function.parameters)
             if mistakes:
-                raise ToolError(f"the arguments of {function.name} do not fit: {'; '.join(mistakes)}") from error
+                raise _do_not_fit(function, mistakes) from error
             raise as_episode_error(error, f"run_tool {function.name!r}") from error
         try:
             return ToolOutput(await asyncio.to_thread(parts_of, result))
@@ -259,6 +261,10 @@ class BenchmaxServer(ToolResourcesServer[BenchmaxTask, BenchmaxConfig]):
         )
         rewards = read_group_rewards(found, {rollout.rollout_id: rollout.rewards or {} for rollout in rollouts})
         return [rewards.get(rollout.rollout_id, {}) if rollout else {} for rollout in siblings]
+
+
+def _do_not_fit(function: ToolFunction, mistakes: list[str]) -> ToolError:
+    return ToolError(f"the arguments of {function.name} do not fit: {'; '.join(mistakes)}")
 
 
 def _held(session: ResourcesSession) -> BenchmaxSession:

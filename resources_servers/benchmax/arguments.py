@@ -5,41 +5,59 @@ masked by writing what a careless tool trips over. The schema is the class's, th
 fetched, and neither a pattern nor a schema that refers to itself takes long.
 """
 
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import jsonschema_rs
 
 from gym_core.types.wire import JsonObject
+from resources_servers.benchmax.looks import branches_of, count_looks, inside
 
 MAX_SHOWN = 8
 MAX_MISFIT_CHARS = 300
 MAX_DEPTH = 100
 """The validator goes no deeper than 255."""
-MAX_LOOKS = 10_000
-"""At values, by a schema that refers to itself: each level of theirs may be looked at once for each of its choices."""
+MAX_NAMED_LOOKS = 10_000
+"""To name a mistake takes a hundred times as long as to see that there is one."""
+_MORE_NAMES = frozenset({"patternProperties", "$ref"})
+"""Words by which a schema may allow arguments that it does not name, beside `additionalProperties`."""
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 """In linear time but for look-arounds, which are bounded."""
-_CHOICES = ("anyOf", "oneOf", "allOf")
-_MORE_NAMES = frozenset({"additionalProperties", "patternProperties", "$ref", "if", *_CHOICES})
-"""Words by which a schema may allow arguments that its `properties` do not name."""
 
 
 def misfits(arguments: JsonObject, schema: JsonObject) -> list[str]:
     """What does not fit the schema, for the model; [] when all does.
 
-    Numbers that no float holds fit nowhere, nor does what is too deep or too much to be looked at. Of what is no JSON
-    schema only the names of arguments are taken.
+    Numbers that no float holds fit nowhere, nor does what is nested too deep. Only the names of arguments are looked at
+    where the schema is no JSON schema, or would take long: what is not looked at is no mistake.
     """
-    if why := _unreadable(arguments, schema):
+    if why := _unreadable(arguments):
         return [why]
-    found = [f"there is no argument {name[:64]!r}" for name in _unknown(arguments, schema)]
+    found = [_no_argument(name) for name in _unknown(arguments, schema)]
+    looks = count_looks(arguments, schema)
     try:
-        found += islice(_mistakes(arguments, schema), MAX_SHOWN)
+        if looks is None:
+            found += _missing(arguments, schema)
+        elif looks <= MAX_NAMED_LOOKS:
+            found += islice(_mistakes(arguments, schema), MAX_SHOWN)
+        elif not _validator(schema).is_valid(arguments):
+            found.append("they do not fit the schema")
     except ValueError:
         found += _missing(arguments, schema)
     return found[:MAX_SHOWN]
+
+
+def names_taken(arguments: JsonObject, schema: JsonObject, method: Callable[..., object], positional: int) -> list[str]:
+    """Mistakes, for the model: what nobody can give by name, because the method is called with it by position.
+
+    A name that the schema declares all the same is the environment's mistake, and not among them.
+    """
+    function = getattr(method, "__func__", method)
+    given = list(inspect.signature(function).parameters.values())[: positional + inspect.ismethod(method)]
+    taken = {one.name for one in given if one.kind is one.POSITIONAL_OR_KEYWORD} - _names(schema)
+    return [_no_argument(name) for name in arguments if name in taken]
 
 
 def schema_fault(schema: JsonObject) -> str | None:
@@ -56,32 +74,26 @@ def _validator(schema: JsonObject) -> jsonschema_rs.Validator:
     return jsonschema_rs.validator_for(schema, mask="it", pattern_options=_PATTERNS, offline=True)
 
 
+def _no_argument(name: str) -> str:
+    return f"there is no argument {name[:64]!r}"
+
+
 def _mistakes(arguments: JsonObject, schema: JsonObject) -> Iterator[str]:
     for error in _validator(schema).iter_errors(arguments):
         place = ".".join(map(str, error.instance_path))
         yield (f"{place[:100]}: {error.message}" if place else error.message)[:MAX_MISFIT_CHARS]
 
 
-def _unreadable(arguments: JsonObject, schema: JsonObject) -> str | None:
+def _unreadable(arguments: JsonObject) -> str | None:
     """What tools of any schema trip over, and the validator."""
-    choices, looks = _choices(schema), 0
     level: list[object] = [arguments]
-    for depth in range(MAX_DEPTH):
+    for _ in range(MAX_DEPTH):
         if any(isinstance(value, int | float) and not _is_number(value) for value in level):
             return "a number is too large, or is none"
-        looks += len(level) * choices**depth
-        if choices and looks > MAX_LOOKS:
-            return "they are too large to be held to the schema"
-        level = [inner for value in level for inner in _inside(value)]
+        level = [inner for value in level for inner in inside(value)]
         if not level:
             return None
     return f"they are nested more than {MAX_DEPTH} deep"
-
-
-def _inside(value: object) -> list[object]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
 
 
 def _is_number(value: float) -> bool:
@@ -89,24 +101,25 @@ def _is_number(value: float) -> bool:
     return abs(value) <= sys.float_info.max
 
 
-def _choices(schema: JsonObject) -> int:
-    """The most schemas that lie upon one value of one that refers to itself; 0 without a reference."""
-    most, refers, left = 1, False, list[object]([schema])
-    while left:
-        part = left.pop()
-        left += _inside(part)
-        if isinstance(part, dict):
-            refers = refers or any(word.endswith("ef") and word.startswith("$") for word in part)
-            lists = sum(len(_inside(part.get(word))) for word in (*_CHOICES, "patternProperties"))
-            most = max(most, lists + 2 * ("if" in part) + ("not" in part))
-    return most if refers else 0
-
-
 def _unknown(arguments: JsonObject, schema: JsonObject) -> list[str]:
-    if _MORE_NAMES & schema.keys():
+    if _allows_more(schema):
         return []
+    names = _names(schema)
+    return [name for name in arguments if name not in names]
+
+
+def _allows_more(schema: JsonObject) -> bool:
+    """Whether it may allow arguments that it does not name."""
+    if schema.get("additionalProperties", False) is not False or _MORE_NAMES & schema.keys():
+        return True
+    return any(_allows_more(branch) for branch in branches_of(schema))
+
+
+def _names(schema: JsonObject) -> set[str]:
+    """Of its properties, and its branches'."""
     declared = schema.get("properties")
-    return [name for name in arguments if not isinstance(declared, dict) or name not in declared]
+    names = set(declared) if isinstance(declared, dict) else set[str]()
+    return names.union(*map(_names, branches_of(schema)))
 
 
 def _missing(arguments: JsonObject, schema: JsonObject) -> list[str]:

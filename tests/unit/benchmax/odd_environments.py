@@ -253,6 +253,14 @@ class TakesPoints(Plain):
         return sum(2.0 * float(point) for point in tool_args["points"])
 
 
+class TakesMore(Plain):
+    """A tool whose schema allows arguments that it does not name."""
+
+    async def list_tools(self) -> list[Tool]:
+        parameters = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": True}
+        return [{"type": "function", "function": {"name": "double", "description": "All.", "parameters": parameters}}]
+
+
 class OwnLoop(Plain):
     async def run_rollout(self, request: Any) -> Any:
         raise NotImplementedError

@@ -3,7 +3,7 @@
 import base64
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -24,7 +24,8 @@ from gym_core.types.responses import (
     ReasoningItem,
 )
 from gym_core.types.wire import JsonObject
-from resources_servers.benchmax.arguments import misfits, schema_fault
+from resources_servers.benchmax.arguments import misfits, names_taken, schema_fault
+from resources_servers.benchmax.looks import count_looks
 from resources_servers.benchmax.source import EnvironmentSource, base_module, load_environment, source_sha256
 from resources_servers.benchmax.termination import as_episode_error
 from resources_servers.benchmax.tool_results import MAX_RESULT_CHARS, parts_of
@@ -128,17 +129,72 @@ def nested(value: object, levels: int) -> object:
     return value
 
 
-TREE: JsonObject = {
-    "properties": {"tree": {"$ref": "#/$defs/tree"}},
-    "$defs": {"tree": {"anyOf": [{"type": "null"}] + 2 * [{"type": "array", "items": {"$ref": "#/$defs/tree"}}]}},
-}
+SELF: JsonObject = {"$ref": "#/$defs/self"}
 
 
-@pytest.mark.parametrize("tree", [nested(3, 40), nested([3] * 500, 6), nested(None, 120)])
-def test_a_schema_that_refers_to_itself_is_no_way_to_keep_the_server_busy(tree: object) -> None:
-    (why,) = misfits({"tree": tree}, TREE)
-    assert why == "they are too large to be held to the schema"
-    assert misfits({"tree": nested(None, 4)}, TREE) == []
+def within(words: JsonObject, **other: JsonObject) -> JsonObject:
+    """A schema for `any`, with parts that refer to themselves."""
+    return {"type": "object", "properties": {"any": SELF}, "$defs": {"self": words, **other}}
+
+
+def chain(levels: int) -> object:
+    value: object = {"y": 1}
+    for _ in range(levels):
+        value = {"x": value}
+    return value
+
+
+LISTS: JsonObject = {"type": "array", "items": SELF}
+MEMBERS: JsonObject = {"properties": {"x": SELF}}
+TO_OTHER: JsonObject = {"$ref": "#/$defs/other"}
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (nested(3, 40), within({"anyOf": [{"type": "null"}, LISTS, LISTS]})),
+        (nested([3] * 500, 8), within({"anyOf": [{"type": "null"}, LISTS, LISTS]})),
+        (nested(3, 90), within({"items": SELF, "contains": SELF})),
+        (nested(3, 90), within({"if": {"items": SELF}, "then": {"items": SELF}})),
+        (chain(90), within(MEMBERS | {"patternProperties": {"^x": SELF}})),
+        (chain(90), within(MEMBERS | TO_OTHER, other=MEMBERS)),
+        (chain(90), within(MEMBERS | {"dependentSchemas": {"x": TO_OTHER}}, other=MEMBERS)),
+        (3, within(SELF)),
+        (3, within({"$ref": "#name"}, other={"$anchor": "name"})),
+    ],
+)
+def test_what_would_take_long_to_look_at_is_no_mistake(value: object, schema: JsonObject) -> None:
+    assert count_looks({"any": value}, schema) is None
+    assert misfits({"any": value}, schema) == []
+    assert misfits({"any": value, "other": 0}, schema) == ["there is no argument 'other'"]
+
+
+KINDS = [
+    {"type": "object", "properties": {"op": {"const": f"k{number}"}, "args": LISTS}, "required": ["op"]}
+    for number in range(10)
+]
+EXPRESSIONS = within({"anyOf": [*KINDS, {"type": "number"}]})
+
+
+def test_small_arguments_of_many_kinds_are_held_to_a_schema_that_refers_to_itself() -> None:
+    inner: JsonObject = {"op": "k2", "args": [1, 2]}
+    assert misfits({"any": {"op": "k1", "args": [inner]}}, EXPRESSIONS) == []
+    (why,) = misfits({"any": {"op": "k1", "args": [inner | {"op": "k10"}]}}, EXPRESSIONS)
+    assert why.startswith("any: it is not valid under any of the schemas")
+    deeper = {"any": {"op": "k1", "args": [{"op": "k3", "args": [inner]}]}}
+    assert misfits(deeper, EXPRESSIONS) == []
+    inner["op"] = "k10"
+    assert misfits(deeper, EXPRESSIONS) == ["they do not fit the schema"]
+
+
+@pytest.mark.parametrize(("value", "looks"), [(3, 4), ([], 4), ([3], 7), ([3, 3], 10), ([3] * 1000, 3004)])
+def test_looks_at_a_list_grow_with_it(value: object, looks: int) -> None:
+    assert count_looks({"any": value}, within({"type": ["array", "number"], "items": SELF})) == looks
+
+
+@pytest.mark.parametrize(("levels", "looks"), [(0, 4), (1, 10), (2, 22), (3, 46), (10, 6142)])
+def test_looks_double_at_each_level_where_two_lie_upon_it(levels: int, looks: int) -> None:
+    assert count_looks({"any": nested(3, levels)}, within({"items": SELF, "contains": SELF})) == looks
 
 
 def test_arguments_that_no_validator_follows_do_not_fit() -> None:
@@ -146,9 +202,46 @@ def test_arguments_that_no_validator_follows_do_not_fit() -> None:
     assert misfits({"any": nested(3, 300)}, {"properties": {"any": {}}}) == ["they are nested more than 100 deep"]
 
 
-@pytest.mark.parametrize("part", [{"additionalProperties": True}, {"anyOf": [{}]}, {"patternProperties": {"^y": {}}}])
-def test_a_name_is_not_unknown_where_the_schema_may_allow_more(part: JsonObject) -> None:
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"additionalProperties": True},
+        {"additionalProperties": {"type": "integer"}},
+        {"patternProperties": {"^y": {}}},
+        {"$ref": "#/$defs/more", "$defs": {"more": {}}},
+        {"anyOf": [{"properties": {"y": {}}}, {"required": ["x"]}]},
+        {"if": {"required": ["y"]}, "then": {"allOf": [{"properties": {"y": {}}}]}},
+        {"oneOf": [{"$ref": "#/$defs/more"}], "$defs": {"more": {}}},
+    ],
+)
+def test_a_name_is_not_unknown_where_the_schema_may_allow_it(part: JsonObject) -> None:
     assert misfits({"y": 0}, {"properties": {"x": {}}} | part) == []
+
+
+@pytest.mark.parametrize(
+    "part", [{"anyOf": [{"required": ["y"]}, {}]}, {"if": {"properties": {"x": {}}}}, {"allOf": [True]}]
+)
+def test_a_name_that_neither_a_schema_nor_its_branches_have_is_unknown(part: JsonObject) -> None:
+    assert misfits({"y": 0}, {"properties": {"x": {}}} | part) == ["there is no argument 'y'"]
+
+
+class Hooks:
+    async def of_class(self, rollout_id: str, tool_name: str, **tool_args: object) -> None: ...
+
+    @staticmethod
+    async def of_none(rollout_id: str, name: str, /, **tool_args: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("hook", "named"), [(Hooks().of_class, ["self", "rollout_id", "tool_name"]), (Hooks.of_none, [])]
+)
+def test_what_a_hook_is_called_with_by_position_cannot_be_given_by_name(
+    hook: Callable[..., object], named: list[str]
+) -> None:
+    given: JsonObject = dict.fromkeys(["self", "rollout_id", "tool_name", "name"], 1)
+    assert names_taken(given, {}, hook, positional=2) == [f"there is no argument {name!r}" for name in named]
+    declared: JsonObject = {"anyOf": [{"properties": {"tool_name": {}}}]}
+    assert "there is no argument 'tool_name'" not in names_taken(given, declared, hook, positional=2)
 
 
 @pytest.mark.parametrize("schema", [{"type": "int"}, {"not": {"$ref": "http://127.0.0.1/x"}}, {"$ref": "#/nowhere"}])

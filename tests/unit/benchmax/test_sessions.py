@@ -161,6 +161,14 @@ async def test_a_model_masks_no_sample_by_what_a_schema_forbids_deep_inside(
         assert await gym.text('{"points": [1, 2.5]}') == "7.0"
 
 
+@pytest.mark.parametrize("name", ["rollout_id", "tool_name", "self"])
+async def test_a_model_masks_no_sample_by_a_name_that_the_hook_has_taken(tmp_path: Path, name: str) -> None:
+    async with served(tmp_path, "TakesMore") as gym:
+        await gym.seed()
+        assert f"there is no argument '{name}'" in await gym.text(f'{{"n": 21, "{name}": "mine"}}')
+        assert await gym.text('{"n": 21, "more": "mine"}') == "42"
+
+
 async def test_a_call_of_no_tool_is_told_to_the_model(tmp_path: Path) -> None:
     async with served(tmp_path, "Plain") as gym:
         await gym.seed()
