@@ -2,14 +2,18 @@
 
 The code becomes a call of the tool `python` with the one argument `code`. `<answer>` ends the episode, whatever else
 stands there. Code is kept as it was written, backslashes and all, but for indentation that all of it shares. What a
-model thought, before its last `</think>`, is neither code nor answer.
+model thought is neither code nor answer.
 """
 
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+from agent_servers.tool_agent.dialects.code_marks import PYTHON
 from agent_servers.tool_agent.dialects.code_spans import Block, find_blocks
-from agent_servers.tool_agent.dialects.code_syntax import dedented
+from agent_servers.tool_agent.dialects.code_syntax import Syntax, SyntaxReader, dedented
 from agent_servers.tool_agent.dialects.contract import (
     Action,
     BadCall,
@@ -18,9 +22,9 @@ from agent_servers.tool_agent.dialects.contract import (
     ToolCall,
     beside,
     call_id,
-    thoughts_end,
 )
 from agent_servers.tool_agent.dialects.tagged import observe_in_user_message
+from agent_servers.tool_agent.dialects.thoughts import only_thought, without_thoughts
 from gym_core.servers.chat import SaidMessage
 from gym_core.servers.tools import MAX_ARGUMENT_CHARS
 from gym_core.types.tool import ToolFunction
@@ -28,6 +32,7 @@ from gym_core.types.wire import JsonObject
 
 CODE_TOOL, CODE_ARGUMENT = "python", "code"
 _ANSWER = "<answer>"
+_OPENER = re.compile(rf"<code>|(?:`{{3,}}|~{{3,}}){PYTHON}\b", re.IGNORECASE)
 
 _SYSTEM = """You can run Python. Write the code in one block, the last one of your message:
 <code>
@@ -47,19 +52,36 @@ class CodeBlocks:
 
     def read(self, said: SaidMessage, functions: Sequence[ToolFunction], *, turn: int) -> Action:
         text = said.content or ""
-        start = thoughts_end(text)
-        if text.find(_ANSWER, start) >= 0:
+        spoken = without_thoughts(said, _WholeCode(text).holds)
+        if _ANSWER in spoken:
             return Action(text)
-        found = find_blocks(text, start)
+        found = find_blocks(spoken, 0)
         id_ = call_id(turn, 0)
         if not found.blocks:
-            return Action(text, (_not_taken(text[start:], id_),)) if found.has_odd_fence else Action(text)
+            odd = (_not_taken(spoken.strip(), id_),) if found.has_odd_fence else ()
+            return Action(text, odd or only_thought(said, spoken, _OPENER, id_))
         last = found.blocks[-1]
         forms = (*last.forms, *([Form.SEVERAL_BLOCKS] if len(found.blocks) > 1 else []))
-        return Action(beside(text, [(last.start, last.end)]), (_as_call(last, text, id_),), forms)
+        return Action(beside(text, [(last.start, last.end)]), (_as_call(last, spoken, id_),), forms)
 
     def observe(self, results: Sequence[CallResult]) -> list[JsonObject]:
         return observe_in_user_message(results)
+
+
+@dataclass(frozen=True)
+class _WholeCode:
+    """The code in a text whose thoughts are not known yet, where it compiles; read when it is first asked for."""
+
+    text: str
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int]]:
+        syntax = SyntaxReader(self.text)
+        codes = [block.code for block in find_blocks(self.text, 0).blocks if block.code]
+        return [code for code in codes if syntax.look(*code) is Syntax.GOOD]
+
+    def holds(self, at: int) -> bool:
+        return any(begin <= at < end for begin, end in self._spans)
 
 
 def _as_call(block: Block, text: str, id_: str) -> ToolCall | BadCall:

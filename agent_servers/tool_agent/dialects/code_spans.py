@@ -17,6 +17,7 @@ _MAX_CLOSES = 8
 _MAX_LOOKS = 32
 """So many marks are looked at for it."""
 _MAX_ONE_LINE_CHARS = 2000
+_TAGS = re.compile(r"</?code>", re.IGNORECASE)
 _FENCE_FIRST = re.compile(r"\s{0,200}(?P<run>`{3,}|~{3,})")
 _NAME_FIRST = re.compile(rf"[ \t]*{PYTHON}[ \t]+", re.IGNORECASE)
 
@@ -45,15 +46,27 @@ def find_blocks(text: str, start: int) -> Found:
     marks = find_marks(text, start)
     blocks = list(_BlockReader(text, marks).blocks())
     if len(blocks) > 1:
-        blocks = [block for block in blocks if not _is_mention(block, text)] or blocks
+        apart = [block for block in blocks if not _is_in_prose(block, text)]
+        blocks = apart or [block for block in blocks if not _is_mention(block)] or blocks
     return Found(blocks, any(mark.kind is Kind.ODD for mark in marks))
 
 
-def _is_mention(block: Block, text: str) -> bool:
-    """A `<code>` in the middle of a line, without an end or with words in it, is spoken of where there is real code."""
-    if not block.is_inline:
+def _is_in_prose(block: Block, text: str) -> bool:
+    """A `<code>` within a line that says more; beside a block that stands apart it is spoken of, whatever it holds."""
+    if block.code is None:
+        return block.is_inline
+    if text.find("\n", block.start, block.end) >= 0:
         return False
-    return block.code is None or (Form.SYNTAX_ERROR in block.forms and text.find("\n", block.start, block.end) < 0)
+    return block.is_inline or _has_words(text[block.end : block.end + 200].partition("\n")[0])
+
+
+def _is_mention(block: Block) -> bool:
+    """One in prose, and without an end or with words in it: spoken of, where another one holds code."""
+    return block.is_inline and (block.code is None or Form.SYNTAX_ERROR in block.forms)
+
+
+def _has_words(piece: str) -> bool:
+    return bool(_TAGS.sub("", piece).strip())
 
 
 class _BlockReader:
@@ -107,7 +120,7 @@ class _BlockReader:
         return None if stop else Block(tag.start, len(self._text), None, is_inline=self._is_inline(tag))
 
     def _is_inline(self, tag: Mark) -> bool:
-        return bool(self._text[max(0, tag.start - 200) : tag.start].rpartition("\n")[2].strip())
+        return _has_words(self._text[max(0, tag.start - 200) : tag.start].rpartition("\n")[2])
 
     def _fences_within(self, index: int, opener: Mark | None) -> tuple[list[Block], int]:
         """Fences before the tag's end or the next tag, and the index of that."""

@@ -19,7 +19,6 @@ MAX_CALLS_A_TURN = 64
 """What a model writes past it is not read."""
 MAX_ACTION_CHARS = 200_000
 """Of one block; a longer one is no call."""
-_THOUGHTS_END = "</think>"
 RESPONSE_OPEN, RESPONSE_CLOSE = "<tool_response>", "</tool_response>"
 
 
@@ -45,6 +44,8 @@ class Form(StrEnum):
     """A `<function=...>` without a `<tool_call>` before it; it is a call all the same."""
     SYNTAX_ERROR = "syntax_error"
     """As this Python reads it; the code is run all the same, where it may be another Python."""
+    IN_THOUGHTS = "in_thoughts"
+    """Nothing was said but thoughts, and what looks like a call stands in them."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,6 @@ class Dialect(Protocol):
 
 def call_id(turn: int, index: int) -> str:
     return f"call_{turn}_{index}"
-
-
-def thoughts_end(text: str) -> int:
-    """Where what a model says begins: after its last `</think>`, where chat templates part the two. 0 without one."""
-    at = text.rfind(_THOUGHTS_END)
-    return 0 if at < 0 else at + len(_THOUGHTS_END)
 
 
 def encodable(text: str) -> str:

@@ -1,7 +1,9 @@
 """Hermes: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, one block a call, as Qwen3 writes it."""
 
 import json
+import re
 from collections.abc import Sequence
+from functools import partial
 
 from agent_servers.tool_agent.dialects.contract import (
     MAX_ACTION_CHARS,
@@ -15,9 +17,9 @@ from agent_servers.tool_agent.dialects.contract import (
     call_id,
     encodable,
     json_text,
-    thoughts_end,
 )
 from agent_servers.tool_agent.dialects.tagged import CLOSE, OPEN, observe_in_user_message
+from agent_servers.tool_agent.dialects.thoughts import only_thought, without_thoughts
 from gym_core.servers.chat import SaidMessage
 from gym_core.types.tool import ToolFunction
 from gym_core.types.wire import JsonObject
@@ -38,6 +40,7 @@ For each function call, return a json object with function name and arguments wi
 </tool_call>"""
 
 _json = json.JSONDecoder()
+_OPENER = re.compile(OPEN)
 
 
 class TaggedJson:
@@ -55,21 +58,23 @@ class TaggedJson:
         calls: list[ToolCall | BadCall] = []
         spans: list[tuple[int, int]] = []
         forms: list[Form] = []
-        start = text.find(OPEN, thoughts_end(text))
+        spoken = without_thoughts(said, partial(_is_in_json, text))
+        start = spoken.find(OPEN)
         while start >= 0:
             if len(calls) == MAX_CALLS_A_TURN:
                 forms.append(Form.TOO_MANY)
                 spans.append((start, len(text)))
                 break
-            call, end = _read_block(text, start + len(OPEN), call_id(turn, len(calls)))
+            call, end = _read_block(spoken, start + len(OPEN), call_id(turn, len(calls)))
             if end is None:
                 end = len(text)
                 if isinstance(call, ToolCall):
                     forms.append(Form.UNCLOSED)
             calls.append(call)
             spans.append((start, end))
-            start = text.find(OPEN, end)
-        return Action(beside(text, spans) if calls else text, tuple(calls), tuple(forms))
+            start = spoken.find(OPEN, end)
+        calls += only_thought(said, spoken, _OPENER, call_id(turn, 0))
+        return Action(beside(text, spans) if spans else text, tuple(calls), tuple(forms))
 
     def observe(self, results: Sequence[CallResult]) -> list[JsonObject]:
         return observe_in_user_message(results)
@@ -95,6 +100,16 @@ def _read_block(text: str, start: int, id_: str) -> tuple[ToolCall | BadCall, in
         return BadCall(id_, Form.EMPTY, f"the {OPEN} block is empty", ""), close + len(CLOSE)
     form = Form.TOO_LONG if len(content) > MAX_ACTION_CHARS else Form.NOT_JSON
     return BadCall(id_, form, f"the content of {OPEN} is no JSON: {problem}", content[:1000]), close + len(CLOSE)
+
+
+def _is_in_json(text: str, at: int) -> bool:
+    """Whether this is part of the whole JSON of a block."""
+    opened = text.rfind(OPEN, 0, at)
+    if opened < 0:
+        return False
+    begin = _skip_space(text, opened + len(OPEN))
+    _, end, problem = _decode(text[begin : begin + MAX_ACTION_CHARS])
+    return problem is None and at < begin + end
 
 
 def _decode(text: str) -> tuple[object, int, str | None]:

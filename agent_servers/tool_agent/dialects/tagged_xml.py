@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from agent_servers.tool_agent.dialects.contract import (
     MAX_ACTION_CHARS,
@@ -20,9 +21,9 @@ from agent_servers.tool_agent.dialects.contract import (
     beside,
     call_id,
     json_text,
-    thoughts_end,
 )
 from agent_servers.tool_agent.dialects.tagged import CLOSE, OPEN, observe_in_user_message, parameter_schema
+from agent_servers.tool_agent.dialects.thoughts import only_thought, without_thoughts
 from gym_core.servers.chat import SaidMessage
 from gym_core.types.tool import ToolFunction
 from gym_core.types.wire import JsonObject
@@ -31,6 +32,8 @@ _BARE = re.compile(r"<function=[^>\n]{1,200}>")
 _LATE_CLOSE = re.compile(r"\s{0,100}" + CLOSE)
 _FUNCTION = re.compile(r"\s{0,100}<function=([^>\n]{0,200})>")
 _PARAMETER = re.compile(r"<parameter=([^>\n]{1,200})>")
+_OPENER = re.compile(rf"{OPEN}|{_BARE.pattern}")
+_AROUND_VALUE = re.compile(rf"{OPEN}|<function=|</?parameter\b")
 _FUNCTION_CLOSE, _PARAMETER_CLOSE = "</function>", "</parameter>"
 
 # The wording of the published template of Qwen3-Coder (Apache-2.0), shortened.
@@ -70,19 +73,21 @@ class TaggedXml:
         calls: list[ToolCall | BadCall] = []
         spans: list[tuple[int, int]] = []
         forms: list[Form] = []
-        block = _next_block(text, thoughts_end(text))
+        spoken = without_thoughts(said, partial(_is_in_value, text))
+        block = _next_block(spoken, 0)
         while block is not None:
             if len(calls) == MAX_CALLS_A_TURN:
                 forms.append(Form.TOO_MANY)
                 spans.append((block.start, len(text)))
                 break
-            call = _read_block(text[block.inner[0] : block.inner[1]], functions, call_id(turn, len(calls)))
+            call = _read_block(spoken[block.inner[0] : block.inner[1]], functions, call_id(turn, len(calls)))
             if block.form is not None and isinstance(call, ToolCall):
                 forms.append(block.form)
             calls.append(call)
             spans.append((block.start, block.end))
-            block = _next_block(text, block.end)
-        return Action(beside(text, spans) if calls else text, tuple(calls), tuple(forms))
+            block = _next_block(spoken, block.end)
+        calls += only_thought(said, spoken, _OPENER, call_id(turn, 0))
+        return Action(beside(text, spans) if spans else text, tuple(calls), tuple(forms))
 
     def observe(self, results: Sequence[CallResult]) -> list[JsonObject]:
         return observe_in_user_message(results)
@@ -112,6 +117,14 @@ def _next_block(text: str, at: int) -> _Block | None:
     inner_end = len(text) if close < 0 else close
     end = len(text) if close < 0 else close + len(CLOSE)
     return _Block(opened, (opened + len(OPEN), inner_end), end, Form.UNCLOSED if close < 0 else None)
+
+
+def _is_in_value(text: str, at: int) -> bool:
+    """Whether this is part of a parameter's value, which has an end of its own."""
+    following = _AROUND_VALUE.search(text, at)
+    if following is None or not text.startswith(_PARAMETER_CLOSE, following.start()):
+        return False
+    return text.rfind("<parameter=", 0, at) > text.rfind(_PARAMETER_CLOSE, 0, at)
 
 
 def _read_block(block: str, functions: Sequence[ToolFunction], id_: str) -> ToolCall | BadCall:

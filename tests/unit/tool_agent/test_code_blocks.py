@@ -42,6 +42,12 @@ def seen(text: str) -> tuple[str | None, list[Form]]:
         (FENCE + "\nThat was in <code> and </code> tags.", "print(1)", []),
         (FENCE + "\nThat was in <code> tags.", "print(1)", []),
         ("I write in <code> tags.\n<code>\nprint(1)\n</code>", "print(1)", []),
+        (FENCE + "\nThis prints the value of <code>x</code>.", "print(1)", []),
+        (FENCE + "\n<code>x</code> is printed.", "print(1)", []),
+        ("I use <code>print()</code> below.\n" + FENCE + "\nThen <code>print()</code> shows it.", "print(1)", []),
+        ("<code>\nprint(1)\n</code>\nThe result is in <code>result</code>", "print(1)", []),
+        ("I run <code>x = 1</code>, and then <code>x + 1</code>.", "x + 1", [Form.SEVERAL_BLOCKS]),
+        ("I run <code>x = 1</code> in <code> and </code> tags.", "x = 1", []),
     ],
 )
 def test_the_last_block_counts_whatever_it_stands_in(text: str, code: str, odd: list[Form]) -> None:
@@ -147,7 +153,23 @@ def test_what_was_thought_is_neither_code_nor_answer() -> None:
     assert read(f"{thought} <answer>3</answer>").calls == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('Look.\n```python\nprint("</think>")\nx = 1\n```', 'print("</think>")\nx = 1'),
+        ("<think>hm</think><code>print('<think></think>')</code>", "print('<think></think>')"),
+        ("I could write\n```python\nprint(0)\n```\nor\n</think>\n" + FENCE, "print(1)"),
+        ("I could write\n```python\nprint(0)\n</think>\n" + FENCE, "print(1)"),
+        (FENCE + "\n<think>That was it.</think> Now I wait.", "print(1)"),
+        ("<think>hm</think>" + FENCE + "\n</think>", "print(1)"),
+    ],
+)
+def test_code_is_parted_from_thoughts_and_may_name_their_tags(text: str, code: str) -> None:
+    assert seen(text) == (code, [])
+
+
 WORST = [
+    "<think>", "</think>", "</think><code>x\n", "```python\n</think>\n", "<think>```python\nx='</think>'\n```\n",
     "<code>", "</code>", "```python\n", "\n```\n", "```", "x```\n", "<code>```", "<code>\n```python\n'</code>'\n```\n",
     "````python\n```\n", "<code>x</code", "\n", " ", "`<code>`", "I: ```python\nx(\n", "<code>(</code>", "~~~ ",
     "'</code>'", "```python x\n", "<code>\n\n\n\n", "```python\n(\n```\n",

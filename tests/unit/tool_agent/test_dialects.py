@@ -2,6 +2,7 @@
 
 import ast
 import json
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -173,6 +174,49 @@ def test_a_call_in_thoughts_is_not_run(name: DialectName, call: str) -> None:
     assert read(name, f"{thought}It is 3.") == Action(f"{thought}It is 3.")
     said = read(name, f"{thought}{call}")
     assert (len(calls(said)), said.text) == (1, thought.strip())
+    untagged = read(name, f"I could write {call}, but no.</think>{call}")
+    assert len(calls(untagged)) == 1
+
+
+def xml_label(label: str) -> str:
+    return f"<tool_call><function=zoom><parameter=label>{label}</parameter></function></tool_call>"
+
+
+def json_label(label: str) -> str:
+    return f'<tool_call>{{"name": "zoom", "arguments": {{"label": "{label}"}}}}</tool_call>'
+
+
+@pytest.mark.parametrize("label", ["</think>", "a <think> b", "a <think> b </think> c"])
+@pytest.mark.parametrize("before", ["", "<think>hm</think>", "I would use <tool_call>.</think>"])
+@pytest.mark.parametrize(("name", "written"), [("tagged_json", json_label), ("tagged_xml", xml_label)])
+def test_an_argument_may_name_the_tags_of_thoughts(
+    name: DialectName, written: Callable[[str], str], before: str, label: str
+) -> None:
+    assert calls(read(name, before + written(label))) == [("zoom", {"label": label})]
+
+
+@pytest.mark.parametrize("thought", [SaidMessage(reasoning_content="hm"), SaidMessage(reasoning="hm")])
+@pytest.mark.parametrize(
+    ("name", "call"), [("tagged_json", GOOD), ("tagged_xml", xml("")), ("code", "```python\nprint(1)\n```")]
+)
+def test_a_tag_beside_thoughts_that_the_endpoint_gave_apart_drops_no_call(
+    name: DialectName, call: str, thought: SaidMessage
+) -> None:
+    said = msgspec.structs.replace(thought, content=f"{call}\n</think>")
+    assert len(calls(dialect_of(name, tool_images="user").read(said, FUNCTIONS, turn=3))) == 1
+
+
+@pytest.mark.parametrize("begin", ["", "<think>"])
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [("tagged_json", GOOD), ("tagged_xml", xml("")), ("tagged_xml", BARE), ("code", "```python\nprint(1)\n```")],
+)
+def test_an_answer_of_nothing_but_thoughts_with_a_call_is_told_to_the_model(
+    name: DialectName, call: str, begin: str
+) -> None:
+    action = read(name, f"{begin}I look.\n{call}\n</think>\n")
+    assert (calls(action), forms(action)) == ([], [Form.IN_THOUGHTS])
+    assert read(name, f"{begin}I look.</think>\n").calls == ()
 
 
 # -- code -------------------------------------------------------------------
@@ -320,6 +364,7 @@ PIECES = [
     "<tool_call>", "</tool_call>", "<function=zoom>", "</function>", "<parameter=x>", "</parameter>", "<code>",
     "</code>", "```python\n", "\n```\n", "```", "<answer>", '{"name": "zoom", "arguments": {}}', '{"name": "', '"',
     "\\", '"""', "\n", "\r\n", "é", "\\ud800", "\x00", "x = 1", "print(", "[" * 40, "<think>",
+    "</think>",
 ]  # fmt: skip
 texts = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=20)), max_size=40).map("".join)
 
