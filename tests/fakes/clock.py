@@ -15,6 +15,10 @@ _TURNS = 10
 T = TypeVar("T")
 
 
+def _nothing() -> None:
+    """For a thread."""
+
+
 class FastClock:
     def __init__(self) -> None:
         """Of the running loop, to its end: set back, it would wait for what it thinks is far away."""
@@ -36,4 +40,5 @@ class FastClock:
             self._ahead_s += _STEP_S
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
+            await asyncio.to_thread(_nothing)  # so do threads that the call waits for
         return await task
