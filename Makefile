@@ -44,7 +44,7 @@ demo: toolkit
 	@echo "    ++policy_base_url=http://HOST:8000/v1 ++policy_api_key=EMPTY ++policy_model_name=MODEL"
 
 test: setup
-	$(BIN)/python -m pytest -n 4 -m "not slow and not live"
+	$(BIN)/python -m pytest -n 6 -m "not slow and not live"
 
 # Needs the toolkit; takes minutes.
 test-live: toolkit tiny-vlm

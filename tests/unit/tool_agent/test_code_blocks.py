@@ -176,6 +176,7 @@ WORST = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", WORST)
 @pytest.mark.parametrize("ends", [("", ""), ("<code>" * 20_000, ""), ("", "\n</code>\n```\n" * 20_000)])
 def test_no_long_text_takes_long(piece: str, ends: tuple[str, str]) -> None:
