@@ -2,12 +2,12 @@
 
 import ast
 import itertools
-import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from gym_core.servers.python_runtime import TOOL_NAME, code_of
 from gym_core.statistics.regions import Region
 from gym_core.types.responses import (
     FunctionCall,
@@ -21,7 +21,6 @@ from resources_servers.chart_focus.answers import FINAL_ANSWER
 from resources_servers.chart_focus.focus_tools import find_alike
 from resources_servers.chart_focus.task import Axis, ChartTask
 
-CODE_TOOL, CODE_ARGUMENT = "python", "code"
 RAN = "OBSERVATION: the code ran. The edited image:"
 """How the observation of an action that worked begins; it comes from us, never from the model's code."""
 MAX_CODE_CHARS = 20_000
@@ -81,14 +80,8 @@ def read_trajectory(task: ChartTask, response: ResponsesReply) -> Played:
 
 def _code(call: FunctionCall) -> str | None:
     """None where it was no call of the code tool."""
-    if call.name != CODE_TOOL:
-        return None
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return None
-    code = arguments.get(CODE_ARGUMENT) if isinstance(arguments, dict) else None
-    return code if isinstance(code, str) and code.strip() else None
+    code = code_of(call) if call.name == TOOL_NAME else None
+    return code if code and code.strip() else None
 
 
 def _parsed(code: str | None) -> ast.Module | None:

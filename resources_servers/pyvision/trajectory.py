@@ -4,18 +4,17 @@ So a saved run is graded again without its code having run.
 """
 
 import ast
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from gym_core.errors import FailureKind
+from gym_core.servers.python_runtime import TOOL_NAME, code_of
 from gym_core.types.responses import FunctionCall, FunctionCallOutput, InputImage, InputPart, InputText, ResponsesReply
 from resources_servers.pyvision.answer import Form, read_answer
 from resources_servers.pyvision.observation import NOTHING, RAN, TROUBLED
 
-TOOL = "python"
 ENDING = "ending"
 """Where a harness says in its reply's metadata how it ended."""
 
@@ -105,8 +104,8 @@ def _turn(call: FunctionCall, parts: Sequence[InputPart]) -> CodeTurn:
     text = "\n".join(part.text for part in parts if isinstance(part, InputText))
     head, _, printed = text.partition("\n")
     images = sum(isinstance(part, InputImage) for part in parts)
-    ran = call.name == TOOL and head.startswith(RAN)
-    return CodeTurn(_code_of(call), ran, raised=head == TROUBLED, images=images, said=_is_said(printed))
+    ran = call.name == TOOL_NAME and head.startswith(RAN)
+    return CodeTurn(_code_or_arguments(call), ran, raised=head == TROUBLED, images=images, said=_is_said(printed))
 
 
 def _is_said(printed: str) -> bool:
@@ -117,13 +116,9 @@ def _parts(item: FunctionCallOutput) -> list[InputPart]:
     return [InputText(text=item.output)] if isinstance(item.output, str) else item.output
 
 
-def _code_of(call: FunctionCall) -> str:
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return call.arguments
-    code = arguments.get("code") if isinstance(arguments, dict) else None
-    return code if isinstance(code, str) else call.arguments
+def _code_or_arguments(call: FunctionCall) -> str:
+    code = code_of(call)
+    return call.arguments if code is None else code
 
 
 def _program(code: str) -> str:

@@ -9,9 +9,11 @@ from gym_core.servers.python_runtime.server import (
     told,
 )
 from gym_core.servers.python_runtime.settings import Execution, Outcome, RuntimeSettings, Setup
+from gym_core.servers.python_runtime.written_code import TOOL_NAME, code_of
 
 __all__ = [
     "GRACE_S",
+    "TOOL_NAME",
     "CodeArguments",
     "Execution",
     "Outcome",
@@ -21,5 +23,6 @@ __all__ = [
     "PythonToolServerConfig",
     "RuntimeSettings",
     "Setup",
+    "code_of",
     "told",
 ]

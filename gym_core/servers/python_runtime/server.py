@@ -20,6 +20,7 @@ from gym_core.datasets.images import PreparedImage
 from gym_core.errors import SandboxUnavailable
 from gym_core.servers.python_runtime.runtime import GRACE_S, START_LIMIT_S, PythonRuntime
 from gym_core.servers.python_runtime.settings import Execution, RuntimeSettings, Setup
+from gym_core.servers.python_runtime.written_code import TOOL_NAME
 from gym_core.servers.resources import ResourcesSession, TaskT
 from gym_core.servers.tools import (
     MAX_ARGUMENT_CHARS,
@@ -32,7 +33,6 @@ from gym_core.servers.tools import (
 )
 from gym_core.types.session import SeedSessionRequest
 
-TOOL_NAME = "python"
 _OWN_S = 5.0
 """Of a call, for what this process does itself: it looks at the pictures and puts them on the shelf."""
 
